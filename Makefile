@@ -78,11 +78,15 @@ demo-stack: build build-agent ## a PHP guest book on a cluster of MariaDB with m
 
 .PHONY: mysql-figures
 mysql-figures: build build-agent ## what docs/reliability.md says of clusters of MariaDB on pods; ROUNDS=20 (root on Linux)
-	TEST=mysql:: TEST_ARGS=--ignored TEST_THREADS=1 tests/node/run.sh $(BIN) $(BIN)-agent
+	TEST=mysql:: TEST_ARGS="--ignored --skip itself" TEST_THREADS=1 tests/node/run.sh $(BIN) $(BIN)-agent
 
 .PHONY: node-up
 node-up: ## start a real one-node cluster with pods (root on Linux)
 	tests/cluster/node-up.sh
+
+.PHONY: mysql-node
+mysql-node: build build-agent ## a cluster of MySQL 9.7 itself on pods: it grows, hands over, and its primary is killed (root on Linux)
+	WITH_MYSQL=yes TEST=mysql::a_cluster_of_mysql_itself TEST_ARGS=--ignored TEST_THREADS=1 tests/node/run.sh $(BIN) $(BIN)-agent
 
 .PHONY: node-down
 node-down: ## stop it
@@ -98,7 +102,7 @@ test: protoc ## everything that must hold: format, lints, unit, case, conformanc
 
 .PHONY: test-full
 test-full: protoc ## the same, and the slow parts: beside the real helm-operator, faults, traces, the operator as a pod on a real node
-	$(XTASK) $(MOST) upgrade peer faults traces node walk
+	$(XTASK) $(MOST) upgrade mysql peer faults traces node walk
 
 .PHONY: ci
 # A clean clone is compiled once, which is a quarter less work when nothing is noted for the next time.
@@ -129,8 +133,8 @@ chaos: build ## the operator killed before each step of clusters of etcd; ten mi
 		$(CARGO) test --features cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
 	CHAOS_FAULTS=$(CHAOS_FAULTS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) TEST=faults_of_every_kind tests/node/run.sh $(BIN)
 
-.PHONY: format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent upgrade backup peer faults traces walk
-format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent upgrade backup peer faults traces walk: protoc ## (each also alone) one part of `make test`
+.PHONY: format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent upgrade mysql backup peer faults traces walk
+format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent upgrade mysql backup peer faults traces walk: protoc ## (each also alone) one part of `make test`
 	$(XTASK) $@
 
 # How long each target runs, and which of them.

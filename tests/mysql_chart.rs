@@ -169,7 +169,7 @@ fn hostile_values_are_refused_with_the_place_and_the_reason() {
         (json!({"pod": {"terminationGracePeriodSeconds": 5}}), "terminationGracePeriodSeconds"),
         (json!({"pod": {"securityContext": {"privileged": true}}}), "securityContext"),
         (json!({"pod": {"hostNetwork": true}}), "hostNetwork"),
-        (json!({"flavor": "mysql"}), "flavor"),
+        (json!({"flavor": "percona"}), "flavor"),
         (json!({"version": "10.6.1"}), "version 10.6.1 is earlier than 10.11"),
         (json!({"version": "latest"}), "version"),
         (json!({"version": "10.11$(X)"}), "version"),
@@ -189,6 +189,56 @@ fn hostile_values_are_refused_with_the_place_and_the_reason() {
         (json!({"readFrom": "nobody"}), "readFrom"),
         (json!({"replicas": 10}), "replicas"),
     ]);
+}
+
+/// MySQL has another image, other settings, and no backups.
+#[test]
+fn mysql_itself_is_a_flavor_and_what_it_lacks_is_refused() {
+    let container = |values: &Value| {
+        let set = by_name(values).remove("StatefulSet my").unwrap();
+        let version = set["metadata"]["labels"]["app.kubernetes.io/version"].clone();
+        (version, set["spec"]["template"]["spec"]["containers"][0].clone())
+    };
+    let flag = |container: &Value| container["args"].as_array().unwrap().contains(&json!("--flavor=mysql"));
+    for (values, version, image, is_mysql) in [
+        (json!({}), "10.11.19", "docker.io/library/mariadb:10.11.19", false),
+        (json!({"flavor": "mysql"}), "9.7", "docker.io/library/mysql:9.7", true),
+        (json!({"flavor": "mysql", "version": "9.7.4"}), "9.7.4", "docker.io/library/mysql:9.7.4", true),
+        (json!({"flavor": "mysql", "image": "localhost/mysql:9.7"}), "9.7", "localhost/mysql:9.7", true),
+    ] {
+        let (label, container) = container(&values);
+        assert_eq!((&label, &container["image"]), (&json!(version), &json!(image)), "{values}");
+        assert_eq!(flag(&container), is_mysql, "{values}");
+    }
+    let capacity = json!({"flavor": "mysql", "configuration": {"innodb_redo_log_capacity": "1G"}});
+    assert_eq!(
+        by_name(&capacity)["ConfigMap my-configuration"]["data"]["my.cnf"],
+        "[mysqld]\ninnodb_redo_log_capacity=1G\n"
+    );
+    let with = |more: Value| {
+        let mut values = json!({"flavor": "mysql"});
+        values.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        values
+    };
+    let place = json!({"storageType": "Volume", "volume": {"path": "a/b", "claimName": "c"}});
+    let mut rows = vec![
+        (json!({"configuration": {"innodb_redo_log_capacity": "1G"}}), "it is no setting of MariaDB"),
+        (with(json!({"version": "8.4.3"})), "version 8.4.3 is not of MySQL 9.7"),
+        (with(json!({"version": "10.11.19"})), "version 10.11.19 is not of MySQL 9.7"),
+        (with(json!({"backup": place})), "MySQL has no backups yet"),
+        (with(json!({"backup": place, "backupOnDelete": true})), "MySQL has no backups yet"),
+        (with(json!({"restore": place})), "MySQL cannot be restored yet"),
+    ];
+    let hostile = "super_read_only read_only gtid_mode enforce_gtid_consistency persisted_globals_load replicate_same_server_id \
+        rpl_semi_sync_source_timeout rpl_semi_sync_source_wait_no_replica sync_binlog relay_log_recovery replica_skip_errors \
+        replica_exec_mode plugin_load plugin-load-add early-plugin-load plugin_dir init_file init_replica secure_file_priv mysqlx \
+        innodb_directories innodb_undo_directory innodb_doublewrite innodb_redo_log_archive_dirs lower_case_table_names \
+        caching_sha2_password_private_key_path daemonize initialize admin_address log_error general_log_file loose_read_only \
+        default_storage_engine disabled_storage_engines mandatory_roles authentication_policy log_slave_updates";
+    for name in hostile.split_whitespace() {
+        rows.push((with(json!({"configuration": {name: "x"}})), "cannot be set: it is no setting of MySQL"));
+    }
+    refused(rows);
 }
 
 /// All objects of a rendering, by kind and name.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use mysql_async::prelude::Queryable as _;
 use mysql_async::{Conn, Opts};
 use tillerman::agent::client::{Client, ClientError};
-use tillerman::agent::contract::{Demote, Follow, Order, Promote, Refusal, Seed, State, Verb};
+use tillerman::agent::contract::{Demote, Follow, Order, Promote, Refusal, Role, Seed, State, Verb};
 use tillerman::agent::tls::Tls;
 
 use crate::support::rows::{self, Reached, reached};
@@ -26,12 +26,28 @@ const AGENT: &str = env!("CARGO_BIN_EXE_tillerman-agent");
 const CHANGE_ROOT: &str = r#"root=$1 temporary=$2 program=$3; shift 3
 mount --bind "$root" "$root"
 mkdir -p "$root$temporary" "$root/usr/local/bin"
-mount --bind "$temporary" "$root$temporary"
+mount --rbind "$temporary" "$root$temporary"
 mount -t proc proc "$root/proc"
 mount -t tmpfs none "$root/usr/local/bin"
 touch "$root/usr/local/bin/tillerman-agent"
 mount --bind "$program" "$root/usr/local/bin/tillerman-agent"
 exec chroot "$root" /usr/local/bin/tillerman-agent "$@""#;
+/// Whether the tests run MySQL (`FLAVOR=mysql`), whose programs are in a folder that members see as the root of the file system
+/// (`ROOT_MYSQL`, made by `need_mysql`).
+pub fn is_mysql() -> bool {
+    std::env::var("FLAVOR").is_ok_and(|flavor| flavor == "mysql")
+}
+
+/// The program of the database.
+pub fn server() -> &'static str {
+    if is_mysql() { "mysqld" } else { "mariadbd" }
+}
+
+/// The root of the file system with the programs of MySQL.
+pub fn root_of_mysql() -> PathBuf {
+    std::env::var_os("ROOT_MYSQL").expect("`make mysql` sets ROOT_MYSQL").into()
+}
+
 /// The addresses that tests of this program use, so that they can run at the same time.
 static ADDRESSES: Mutex<u8> = Mutex::new(2);
 
@@ -77,8 +93,8 @@ impl Cluster {
                 client: Client::default(),
                 tls: None,
                 environment: vec![("PRIMARY", "db-0".into()), ("EPOCH", "1".into())],
-                root: None,
-                flags: Vec::new(),
+                root: is_mysql().then(root_of_mysql),
+                flags: if is_mysql() { vec!["--flavor=mysql".to_owned()] } else { Vec::new() },
                 process: None,
             }
         };
@@ -153,6 +169,24 @@ impl Cluster {
             .await
     }
 
+    /// An earlier primary follows another member. What nobody acknowledged is taken back by MariaDB. MySQL keeps it, so that the member is
+    /// seeded. Returns whether it was.
+    pub async fn returns(&self, k: usize, epoch: u64, source: usize, acknowledge: bool) -> bool {
+        let state = self.follow(k, epoch, source, acknowledge).await.expect("it obeys");
+        assert_eq!(state.role, Role::Replica, "{state:?}");
+        if !state.diverged {
+            return false;
+        }
+        assert!(is_mysql(), "{state:?}");
+        self.seed(k, epoch, source, Some(state.start.clone())).await.expect("it may be discarded");
+        let seeded = |new: &State| new.start != state.start && !new.start.is_empty() && new.busy.is_none();
+        let new = self.members[k].until("it has a copy", seeded).await;
+        assert!(!new.diverged, "{new:?}");
+        let state = self.follow(k, epoch, source, acknowledge).await.expect("it obeys");
+        assert_eq!((state.role, state.diverged), (Role::Replica, false), "{state:?}");
+        true
+    }
+
     pub async fn demote(&self, k: usize, epoch: u64, within: u64) -> Result<State, Refusal> {
         self.members[k].order(&Verb::Demote(Demote { epoch, number: Some(0), data: self.data.clone(), within })).await
     }
@@ -189,7 +223,8 @@ impl Member {
             File::options().append(true).create(true).open(path).expect("the log can be written")
         };
         let mut command = self.container(&[]);
-        command.args(["--", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--performance-schema=0"]);
+        let log_size = if is_mysql() { "--innodb-redo-log-capacity=32M" } else { "--innodb-log-file-size=16M" };
+        command.args(["--", "--innodb-buffer-pool-size=32M", log_size, "--performance-schema=0"]);
         command.stdin(Stdio::null()).stdout(log("out")).stderr(log("log"));
         self.process = Some(command.spawn().expect("unshare is there, and this is root"));
     }
@@ -243,8 +278,10 @@ impl Member {
     /// Asks the container to end, and waits for it.
     pub fn stop(&mut self) {
         let Some(mut process) = self.process.take() else { return };
-        // The agent is the only child of unshare.
-        self.signal("TERM", "tillerman-agent");
+        // The agent is the only child of unshare. One that was asked to end before may end meanwhile.
+        if let Some(agent) = self.find_process("tillerman-agent") {
+            let _ = Command::new("kill").args(["-TERM", &agent.to_string()]).stderr(Stdio::null()).status();
+        }
         let since = Instant::now();
         while process.try_wait().expect("it is a child").is_none() {
             assert!(since.elapsed() < PATIENCE, "{} does not end", self.name);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tillerman::agent::client::Client;
 use tillerman::agent::tls::{Files, Tls};
 
-use crate::cluster::{Cluster, PATIENCE, connect_as};
+use crate::cluster::{Cluster, PATIENCE, connect_as, is_mysql, server};
 
 /// The fingerprint of the certificate that a server shows.
 fn shown(address: &str, more: &[&str]) -> String {
@@ -147,13 +147,14 @@ async fn metrics_say_how_members_are_and_are_answered_while_the_database_hangs()
         "tillerman_mysql_writable 1",
         "tillerman_mysql_acknowledging 1",
         "tillerman_mysql_required_acks 1",
-        "mysql_global_status_rpl_semi_sync_master_clients 1",
         "mysql_global_variables_read_only 0",
         "mysql_global_variables_innodb_buffer_pool_size 33554432",
-        "mysql_global_variables_rpl_semi_sync_master_enabled 1",
     ] {
         has(&primary, line);
     }
+    let word = if is_mysql() { "source" } else { "master" };
+    has(&primary, &format!("mysql_global_status_rpl_semi_sync_{word}_clients 1"));
+    has(&primary, &format!("mysql_global_variables_rpl_semi_sync_{word}_enabled 1"));
     for line in [
         "tillerman_mysql_role{role=\"Replica\"} 1",
         "tillerman_mysql_acknowledges 1",
@@ -181,9 +182,9 @@ async fn metrics_say_how_members_are_and_are_answered_while_the_database_hangs()
             "{line}"
         );
     }
-    cluster.members[0].signal("STOP", "mariadbd");
+    cluster.members[0].signal("STOP", server());
     let hangs = metrics(0).await;
     has(&hangs, "mysql_up 0");
     has(&hangs, "tillerman_mysql_role{role=\"Primary\"} 1");
-    cluster.members[0].signal("CONT", "mariadbd");
+    cluster.members[0].signal("CONT", server());
 }

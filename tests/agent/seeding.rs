@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tillerman::agent::contract::{Reason, Role, State};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, is_mysql};
 use crate::writers::{Writers, lost};
 
 fn has_copy(state: &State) -> bool {
@@ -17,7 +17,13 @@ pub async fn fill(cluster: &Cluster, mebibytes: usize) {
     primary.run("CREATE DATABASE big").await.unwrap();
     primary.run("CREATE TABLE big.b (id INT AUTO_INCREMENT PRIMARY KEY, v MEDIUMBLOB NOT NULL)").await.unwrap();
     // It cannot be compressed to nothing.
-    primary.run("INSERT INTO big.b (v) SELECT REPEAT(RANDOM_BYTES(1024), 64) FROM big.seq_1_to_16").await.unwrap();
+    let sixteen = if is_mysql() {
+        "(WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 16) SELECT n FROM s) AS sixteen"
+    } else {
+        "big.seq_1_to_16"
+    };
+    let rows = format!("INSERT INTO big.b (v) SELECT REPEAT(RANDOM_BYTES(1024), 64) FROM {sixteen}");
+    primary.run(&rows).await.unwrap();
     for _ in 1..mebibytes {
         primary.run("INSERT INTO big.b (v) SELECT v FROM big.b LIMIT 16").await.unwrap();
     }
@@ -88,12 +94,15 @@ async fn a_copy_that_is_cut_is_not_taken_for_data() {
     // What the donor copies with is killed.
     cluster.seed(1, 1, 0, None).await.unwrap();
     cluster.members[1].until("the copy is under way", under_way).await;
-    cluster.members[0].signal("KILL", "mariadb-backup");
+    // MySQL copies itself.
+    cluster.members[0].signal("KILL", if is_mysql() { "mysqld" } else { "mariadb-backup" });
     let state = cluster.members[1].until("it has failed", |state| state.busy.is_none()).await;
     assert_eq!((state.data, state.start.as_str()), (None, ""));
     assert!(state.problem.is_some_and(|problem| problem.contains("not complete")), "it says why");
     cluster.members[1].until("another may be ordered", |state| state.problem.is_none()).await;
 
+    cluster.members[0].until("it runs", |state| !state.start.is_empty()).await;
+    cluster.promote(0, 1, 0, &[]).await.unwrap();
     cluster.seed(1, 1, 0, None).await.unwrap();
     cluster.members[1].until("it has a copy", has_copy).await;
     cluster.promote(0, 1, 0, &[1]).await.unwrap();

@@ -4,36 +4,66 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use crate::cluster::{Cluster, connect_as};
+use crate::cluster::{Cluster, connect_as, is_mysql, root_of_mysql};
+
+/// What would weaken the guarantee.
+const WEAKER: [&str; 20] = [
+    "skip-grant-tables",
+    "sync_binlog=0",
+    "innodb_flush_log_at_trx_commit=0",
+    "innodb_doublewrite=0",
+    "read_only=0",
+    "skip-log-bin",
+    "binlog_format=STATEMENT",
+    "skip-log-slave-updates",
+    "gtid_strict_mode=0",
+    "rpl_semi_sync_master_timeout=10",
+    "rpl_semi_sync_master_wait_no_slave=0",
+    "rpl_semi_sync_master_wait_point=AFTER_COMMIT",
+    "slave_skip_errors=all",
+    "slave_exec_mode=IDEMPOTENT",
+    "event_scheduler=ON",
+    "server_id=77",
+    "skip-networking",
+    "port=1",
+    "wait_timeout=1",
+    "sql_mode=ANSI,NO_BACKSLASH_ESCAPES",
+];
+/// The same in the words of MySQL.
+const WEAKER_MYSQL: [&str; 24] = [
+    "skip-grant-tables",
+    "sync_binlog=0",
+    "innodb_flush_log_at_trx_commit=0",
+    "innodb_doublewrite=OFF",
+    "super_read_only=0",
+    "skip-log-bin",
+    "binlog_format=STATEMENT",
+    "skip-log-replica-updates",
+    "gtid_mode=OFF",
+    "enforce_gtid_consistency=OFF",
+    "loose-rpl_semi_sync_source_timeout=10",
+    "loose-rpl_semi_sync_source_wait_no_replica=0",
+    "loose-rpl_semi_sync_source_wait_point=AFTER_COMMIT",
+    "replica_skip_errors=all",
+    "replica_exec_mode=IDEMPOTENT",
+    "relay_log_recovery=1",
+    "replicate_same_server_id=0",
+    "persisted_globals_load=ON",
+    "event_scheduler=ON",
+    "server_id=77",
+    "skip-networking",
+    "port=1",
+    "wait_timeout=1",
+    "sql_mode=ANSI,NO_BACKSLASH_ESCAPES",
+];
 
 /// The chart refuses such a file. The agent overrides it all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_cannot_take_back_what_the_guarantee_needs() {
     let mut cluster = Cluster::new(2);
     let file = cluster.folder().join("my.cnf");
-    let lines = [
-        "skip-grant-tables",
-        "sync_binlog=0",
-        "innodb_flush_log_at_trx_commit=0",
-        "innodb_doublewrite=0",
-        "read_only=0",
-        "skip-log-bin",
-        "binlog_format=STATEMENT",
-        "skip-log-slave-updates",
-        "gtid_strict_mode=0",
-        "rpl_semi_sync_master_timeout=10",
-        "rpl_semi_sync_master_wait_no_slave=0",
-        "rpl_semi_sync_master_wait_point=AFTER_COMMIT",
-        "slave_skip_errors=all",
-        "slave_exec_mode=IDEMPOTENT",
-        "event_scheduler=ON",
-        "server_id=77",
-        "skip-networking",
-        "port=1",
-        "wait_timeout=1",
-        "sql_mode=ANSI,NO_BACKSLASH_ESCAPES",
-    ];
-    fs::write(&file, format!("[mysqld]\n{}\n", lines.join("\n"))).unwrap();
+    let lines = if is_mysql() { WEAKER_MYSQL.join("\n") } else { WEAKER.join("\n") };
+    fs::write(&file, format!("[mysqld]\n{lines}\n")).unwrap();
     for member in &mut cluster.members {
         member.flags.push(format!("--my-cnf={}", file.display()));
     }
@@ -43,7 +73,17 @@ async fn a_file_cannot_take_back_what_the_guarantee_needs() {
         let settings = "SELECT CONCAT_WS(' ', @@sync_binlog, @@innodb_flush_log_at_trx_commit, @@innodb_doublewrite, @@log_bin, @@binlog_format, \
              @@log_slave_updates, @@gtid_strict_mode, @@rpl_semi_sync_master_timeout, @@rpl_semi_sync_master_wait_no_slave, \
              @@rpl_semi_sync_master_wait_point, @@slave_skip_errors, @@slave_exec_mode, @@event_scheduler)";
-        let expected = "1 1 ON ON ROW ON ON 18446744073709551615 ON AFTER_SYNC OFF STRICT OFF";
+        let (settings, expected) = if is_mysql() {
+            (
+                "SELECT CONCAT_WS(' ', @@sync_binlog, @@innodb_flush_log_at_trx_commit, @@innodb_doublewrite, @@log_bin, @@binlog_format, \
+                 @@log_replica_updates, @@gtid_mode, @@enforce_gtid_consistency, @@rpl_semi_sync_source_timeout, \
+                 @@rpl_semi_sync_source_wait_no_replica, @@rpl_semi_sync_source_wait_point, @@replica_skip_errors, @@replica_exec_mode, \
+                 @@relay_log_recovery, @@persisted_globals_load, @@event_scheduler)",
+                "1 1 ON 1 ROW 1 ON ON 18446744073709551615 1 AFTER_SYNC OFF STRICT 0 0 OFF",
+            )
+        } else {
+            (settings, "1 1 ON ON ROW ON ON 18446744073709551615 ON AFTER_SYNC OFF STRICT OFF")
+        };
         let found = member.texts(settings).await;
         assert_eq!(found, [expected], "{}", member.name);
         assert!(connect_as(member.address, "nobody", "").await.is_err(), "accounts count");
@@ -58,10 +98,18 @@ async fn a_file_cannot_take_back_what_the_guarantee_needs() {
 /// A name that the server does not know would keep it from starting.
 #[test]
 fn the_server_knows_every_setting_that_the_chart_lets_through() {
-    let template =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/charts/mysql/templates/_settings.jinja")).unwrap();
+    let name = if is_mysql() { "_settings_mysql" } else { "_settings" };
+    let templates = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/mysql/templates");
+    let template = fs::read_to_string(format!("{templates}/{name}.jinja")).unwrap();
     let taken: BTreeSet<&str> = template.split('"').skip(1).step_by(2).collect();
-    let help = Command::new("mariadbd").args(["--no-defaults", "--verbose", "--help"]).output().unwrap();
+    let mut help = if is_mysql() {
+        let mut help = Command::new("chroot");
+        help.arg(root_of_mysql()).arg("mysqld");
+        help
+    } else {
+        Command::new("mariadbd")
+    };
+    let help = help.args(["--no-defaults", "--verbose", "--help"]).output().unwrap();
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     let variables = help.split("Variables (--variable-name=value)").nth(1).expect("it lists them");
     let known: BTreeSet<String> =

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the container images that the node runs, from Debian's packages, without Docker: images.sh [pause php certgen mariadb mariadb-11.8]
+# Makes the container images that the node runs, from Debian's packages, without Docker: images.sh [pause php certgen mariadb mariadb-11.8 mysql-9.7]
 # An image that this file made as it is now is kept.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -32,8 +32,11 @@ C
 debian() {
 	local suite=${3:-bookworm}
 	sed "s/bookworm/$suite/g" "${APT_SOURCES:-/etc/apt/sources.list.d/debian.sources}" >"$work/debian.sources"
+	# The unstable suite has no updates beside it, and mirrors that stand still have an index whose time is over.
+	[ "$suite" != sid ] || sed -i 's/^Suites:.*/Suites: sid/; /^$/,$d' "$work/debian.sources"
 	mmdebstrap --quiet --mode=root --variant=essential --include="$2" \
 		--aptopt='APT::Install-Recommends "false"' \
+		--aptopt="Acquire::Check-Valid-Until \"$([ "$suite" = sid ] && echo false || echo true)\"" \
 		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
 		--dpkgopt='path-exclude=/usr/share/locale/*' \
 		--essential-hook='echo "exit 101" > "$1/usr/sbin/policy-rc.d"; chmod 755 "$1/usr/sbin/policy-rc.d"' \
@@ -70,6 +73,15 @@ mariadb_of() {
 mariadb() { mariadb_of bookworm 10.11.19 "$1"; }
 
 mariadb-11.8() { mariadb_of trixie 11.8 "$1"; }
+
+mysql-9.7() { # Debian's MySQL, of its unstable suite, with the user of the image docker.io/library/mysql
+	local root=$work/mysql-9.7
+	debian "$root" mysql-server-core,mysql-client-core sid
+	echo 'mysql:x:999:999::/var/lib/mysql:/usr/sbin/nologin' >>"$root/etc/passwd"
+	echo 'mysql:x:999:' >>"$root/etc/group"
+	install -d -o 999 -g 999 "$root/var/lib/mysql" "$root/run/mysqld"
+	pack localhost/mysql:9.7 "$1" '{"User":"999","Cmd":["mysqld"],"Env":["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}' "$root"
+}
 
 made_by=$(sha256sum <"$here/images.sh")
 for image in "${@:-pause php}"; do for image in $image; do

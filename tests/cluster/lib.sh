@@ -53,15 +53,26 @@ need_mariadb() {
 
 # need_mariadb_11_8: MariaDB of the next Debian beside this one: sets ROOT_11_8 to a folder for chroot, of the image that a node runs
 need_mariadb_11_8() {
-	local new
 	export ROOT_11_8=$CACHE/mariadb-11.8
-	[ ! -e "$ROOT_11_8" ] || return 0
+	need_root mariadb-11.8 "$ROOT_11_8"
+}
+
+# need_mysql: MySQL of Debian's unstable suite: sets ROOT_MYSQL to a folder for chroot, of the image that a node runs
+need_mysql() {
+	export ROOT_MYSQL=$CACHE/mysql-9.7
+	need_root mysql-9.7 "$ROOT_MYSQL"
+}
+
+# need_root IMAGE FOLDER: the files of an image of images.sh, if they are not there
+need_root() {
+	local new
+	[ ! -e "$2" ] || return 0
 	need jq jq tar tar
-	"$(dirname "${BASH_SOURCE[0]}")/images.sh" mariadb-11.8
+	"$(dirname "${BASH_SOURCE[0]}")/images.sh" "$1"
 	new=$(mktemp -d -p "$CACHE")
 	chmod 755 "$new"
-	image_root "$IMAGES/mariadb-11.8.tar" "$new"
-	mv "$new" "$ROOT_11_8"
+	image_root "$IMAGES/$1.tar" "$new"
+	mv "$new" "$2"
 }
 
 # image_root IMAGE.tar FOLDER: unpacks the layers of an image that pack.sh made

@@ -339,6 +339,34 @@ async fn members_that_reach_each_other_one_way_only_lose_no_write() {
     cluster.has_all(&keys).await;
 }
 
+/// MySQL itself. An earlier primary that has writes which nobody acknowledged is seeded.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MySQL: make mysql-node"]
+async fn a_cluster_of_mysql_itself_grows_hands_over_and_fails_over_without_losing_a_write() {
+    let mut cluster = MySql::new("mysql-itself");
+    cluster.create(&json!({"flavor": "mysql", "image": "localhost/mysql:9.7", "replicas": 1}));
+    let writers = Writers::start(&[cluster.writes()], 2).await;
+    let done = |what: &str| eprintln!("{what}: longest gap {:?}", writers.longest_gap());
+    cluster.patch(&json!({"replicas": 3}));
+    cluster.settled();
+    writers.more(20).await;
+    done("3 members");
+    let primary = cluster.primary();
+    cluster.kubectl(&["delete", "pod", &primary]).unwrap();
+    cluster.moved(&primary);
+    cluster.settled();
+    writers.more(20).await;
+    done("the primary's pod is deleted");
+    let primary = cluster.primary();
+    cluster.kill(&primary);
+    cluster.moved(&primary);
+    writers.more(20).await;
+    cluster.settled();
+    done("the primary is killed");
+    let keys = writers.stop().await;
+    cluster.has_all(&keys).await;
+}
+
 /// How long nobody could write when the primary hands over, when its database is killed, and when its pod is: `ROUNDS` of each. Some
 /// clients reach the primary by the Service, others go from member to member themselves.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,5 @@
 //! The accounts of members: names, hashes, and whom a primary admits. Texts of SQL are made of checked names and hashes only.
 
-use data_encoding::HEXUPPER;
-use sha1::{Digest as _, Sha1};
-
 use crate::agent::names::is_member;
 
 /// The agent's own account.
@@ -11,12 +8,6 @@ pub const AGENT: &str = "tillerman-agent";
 const ACKNOWLEDGES: &str = "tillerman.ack.";
 /// Accounts of members that follow, and acknowledge nothing.
 const READS: &str = "tillerman.read.";
-
-/// What `mysql_native_password` stores of a password. It stands in statements instead of the password.
-pub fn hash(password: &str) -> String {
-    let twice = Sha1::digest(Sha1::digest(password.as_bytes()));
-    format!("*{}", HEXUPPER.encode(&twice))
-}
 
 /// The account with which a member follows.
 pub fn of(member: &str, acknowledges: bool) -> String {
@@ -33,8 +24,8 @@ pub fn member(account: &str) -> Option<(&str, bool)> {
 }
 
 /// Statements that admit members, without the binary log, as every primary does it for itself. `REPLICATION SLAVE` lets them follow,
-/// and nothing else.
-pub fn admit(members: &[String], hash: &str, tls: bool) -> Vec<String> {
+/// and nothing else. `identified` is what stands behind `IDENTIFIED`.
+pub fn admit(members: &[String], identified: &str, tls: bool) -> Vec<String> {
     let require = if tls { "X509" } else { "NONE" };
     let accounts = members.iter().filter(|name| is_member(name)).flat_map(|name| [of(name, true), of(name, false)]);
     accounts
@@ -42,9 +33,7 @@ pub fn admit(members: &[String], hash: &str, tls: bool) -> Vec<String> {
             [
                 format!("CREATE USER IF NOT EXISTS '{account}'@'%' ACCOUNT LOCK"),
                 format!("GRANT REPLICATION SLAVE ON *.* TO '{account}'@'%'"),
-                format!(
-                    "ALTER USER '{account}'@'%' IDENTIFIED VIA mysql_native_password USING '{hash}' REQUIRE {require} ACCOUNT UNLOCK"
-                ),
+                format!("ALTER USER '{account}'@'%' IDENTIFIED {identified} REQUIRE {require} ACCOUNT UNLOCK"),
             ]
         })
         .collect()
@@ -58,14 +47,8 @@ pub fn refused<'a>(accounts: &'a [String], admitted: &[String]) -> Vec<&'a str> 
 
 #[cfg(test)]
 mod tests {
-    use super::{admit, hash, member, of, refused};
+    use super::{admit, member, of, refused};
     use crate::agent::names::{is_host, is_member};
-
-    #[test]
-    fn a_hash_is_what_the_database_stores() {
-        // SELECT PASSWORD('x') of MariaDB 10.11.
-        assert_eq!(hash("x"), "*B69027D44F6E5EDC07F1AEAD1477967B16F28227");
-    }
 
     #[test]
     fn names_that_reach_a_statement_are_dns_names() {

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
+use super::flavor::Flavor;
 use crate::agent::names::{is_host, is_member};
 use crate::agent::store;
 use crate::agent::tls::Tls;
 
-/// Runs a member of a MariaDB cluster, and does what the operator orders.
+/// Runs a member of a cluster of MariaDB or MySQL, and does what the operator orders.
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "tillerman-agent",
@@ -19,10 +20,13 @@ use crate::agent::tls::Tls;
         tillerman-agent restore makes the data of a new cluster from a copy that was stored: see tillerman-agent restore --help."
 )]
 pub struct Flags {
+    /// The database: mariadb or mysql
+    #[arg(long, default_value = "mariadb")]
+    pub flavor: Flavor,
     /// The folder that the agent keeps its data in: the volume of the member
     #[arg(long, env = "VOLUME", default_value = "/var/lib/mysql")]
     pub volume: PathBuf,
-    /// The socket of the database [default: mariadb.sock in the volume]
+    /// The socket of the database [default: mariadb.sock or mysql.sock in the volume]
     #[arg(long)]
     pub socket: Option<PathBuf>,
     /// Where the agent listens for the operator and other agents
@@ -73,9 +77,9 @@ pub struct Flags {
     /// The user that the database runs as, if the agent runs as root
     #[arg(long)]
     pub user: Option<String>,
-    /// The program of the database
-    #[arg(long, default_value = "mariadbd")]
-    pub mariadbd: PathBuf,
+    /// The program of the database [default: mariadbd or mysqld]
+    #[arg(long, alias = "mysqld")]
+    pub mariadbd: Option<PathBuf>,
     /// The program that creates its data
     #[arg(long, default_value = "mariadb-install-db")]
     pub install_db: PathBuf,
@@ -148,7 +152,12 @@ fn number(text: &str) -> Result<u64, std::num::ParseIntError> {
 impl Flags {
     /// The socket of the database.
     pub fn socket(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(|| self.volume.join("mariadb.sock"))
+        self.socket.clone().unwrap_or_else(|| self.volume.join(self.flavor.socket()))
+    }
+
+    /// The program of the database.
+    pub fn server(&self) -> PathBuf {
+        self.mariadbd.clone().unwrap_or_else(|| self.flavor.server().into())
     }
 
     /// The ID of the database. [`Flags::check`] has seen that there is one.

@@ -8,8 +8,8 @@ use super::declared::{Account, Database};
 /// What an account is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Is {
-    /// The hash of the password, if that is all that lets in.
-    pub hash: Option<String>,
+    /// What stands behind `IDENTIFIED` with what is stored of the password, if that is all that lets in.
+    pub identified: Option<String>,
     /// Whether it needs TLS, and nothing more of it.
     pub requires_tls: bool,
     /// Whether it needs more of TLS.
@@ -51,8 +51,8 @@ pub fn for_database(wanted: &Database, actual: &Actual) -> Vec<String> {
     }
 }
 
-/// The statements for an account, whose password has this hash. The error is a sentence.
-pub fn for_account(wanted: &Account, hash: &str, actual: &Actual) -> Result<Vec<String>, String> {
+/// The statements for an account, with what stands behind `IDENTIFIED`. The error is a sentence.
+pub fn for_account(wanted: &Account, identified: &str, actual: &Actual) -> Result<Vec<String>, String> {
     let key = (wanted.name.clone(), wanted.host.clone());
     let account = format!("'{}'@'{}'", wanted.name, wanted.host);
     let is = actual.accounts.get(&key);
@@ -71,13 +71,13 @@ pub fn for_account(wanted: &Account, hash: &str, actual: &Actual) -> Result<Vec<
     }
     let require = if wanted.require_tls { "SSL" } else { "NONE" };
     let properties = format!(
-        "{account} IDENTIFIED VIA mysql_native_password USING '{hash}' REQUIRE {require} WITH MAX_USER_CONNECTIONS {}",
+        "{account} IDENTIFIED {identified} REQUIRE {require} WITH MAX_USER_CONNECTIONS {}",
         wanted.max_connections
     );
     match is {
         None => statements.push(format!("CREATE USER IF NOT EXISTS {properties}")),
         Some(is) => {
-            let same = is.hash.as_deref() == Some(hash)
+            let same = is.identified.as_deref() == Some(identified)
                 && is.requires_tls == wanted.require_tls
                 && !is.requires_more
                 && is.max_connections == wanted.max_connections;
@@ -142,22 +142,23 @@ mod tests {
     fn done() -> Actual {
         let key = ("app".to_owned(), "%".to_owned());
         let grants = BTreeMap::from([("a\\_b".to_owned(), ["SELECT".to_owned(), "INSERT".to_owned()].into())]);
-        let is = Is { hash: Some("*A".into()), requires_tls: true, max_connections: 3, grants, ..Is::default() };
+        let is =
+            Is { identified: Some("VIA *A".into()), requires_tls: true, max_connections: 3, grants, ..Is::default() };
         Actual { table: true, ours: [key.clone()].into(), accounts: [(key, is)].into(), ..Actual::default() }
     }
 
     #[test]
     fn an_account_is_recorded_made_and_then_left_alone() {
         assert_eq!(
-            for_account(&wanted(), "*A", &Actual::default()).unwrap(),
+            for_account(&wanted(), "VIA *A", &Actual::default()).unwrap(),
             [
                 TABLE,
                 "INSERT IGNORE INTO tillerman.account VALUES ('app', '%')",
-                "CREATE USER IF NOT EXISTS 'app'@'%' IDENTIFIED VIA mysql_native_password USING '*A' REQUIRE SSL WITH MAX_USER_CONNECTIONS 3",
+                "CREATE USER IF NOT EXISTS 'app'@'%' IDENTIFIED VIA *A REQUIRE SSL WITH MAX_USER_CONNECTIONS 3",
                 "GRANT INSERT, SELECT ON `a\\_b`.* TO 'app'@'%'",
             ]
         );
-        assert_eq!(for_account(&wanted(), "*A", &done()).unwrap(), Vec::<String>::new());
+        assert_eq!(for_account(&wanted(), "VIA *A", &done()).unwrap(), Vec::<String>::new());
     }
 
     #[test]
@@ -166,11 +167,11 @@ mod tests {
         let changed = |change: &dyn Fn(&mut Is)| {
             let mut actual = done();
             change(actual.accounts.get_mut(&key).unwrap());
-            for_account(&wanted(), "*A", &actual).unwrap()
+            for_account(&wanted(), "VIA *A", &actual).unwrap()
         };
         for (change, begins) in [
-            ((&|is: &mut Is| is.hash = None) as &dyn Fn(&mut Is), "ALTER USER"),
-            (&|is| is.hash = Some("*B".into()), "ALTER USER"),
+            ((&|is: &mut Is| is.identified = None) as &dyn Fn(&mut Is), "ALTER USER"),
+            (&|is| is.identified = Some("VIA *B".into()), "ALTER USER"),
             (&|is| is.requires_tls = false, "ALTER USER"),
             (&|is| is.requires_more = true, "ALTER USER"),
             (&|is| is.max_connections = 0, "ALTER USER"),
@@ -190,10 +191,10 @@ mod tests {
     #[test]
     fn an_account_of_somebody_else_is_left_alone() {
         let actual = Actual { ours: [].into(), ..done() };
-        assert!(for_account(&wanted(), "*A", &actual).unwrap_err().contains("not made from values"));
+        assert!(for_account(&wanted(), "VIA *A", &actual).unwrap_err().contains("not made from values"));
         // It was recorded, and a crash came before it was made.
         let actual = Actual { accounts: BTreeMap::new(), ..done() };
-        assert!(for_account(&wanted(), "*A", &actual).unwrap()[0].starts_with("CREATE USER"));
+        assert!(for_account(&wanted(), "VIA *A", &actual).unwrap()[0].starts_with("CREATE USER"));
         assert_eq!(drops("a", "%")[0], "DROP USER IF EXISTS 'a'@'%'");
         assert_eq!(drops("a'\\", "%")[0], "DROP USER IF EXISTS 'a''\\\\'@'%'");
     }

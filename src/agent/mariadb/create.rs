@@ -7,6 +7,7 @@ use std::process::Stdio;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
+use super::flavor::Flavor;
 use super::keeper::random;
 use super::member::Member;
 use super::seed::own_version;
@@ -34,12 +35,26 @@ pub async fn install(member: &Member, folder: &Path, create: &str) -> Result<(),
     let flags = &member.flags;
     let statements = flags.volume.join("create.sql");
     fs::write(&statements, create).map_err(|error| format!("{}: {error}", statements.display()))?;
-    let mut command = Command::new(&flags.install_db);
+    let program = match flags.flavor {
+        Flavor::Mariadb => flags.install_db.clone(),
+        Flavor::Mysql => flags.server(),
+    };
+    let mut command = Command::new(&program);
     command.arg("--no-defaults").arg(format!("--datadir={}", folder.display()));
-    command.args(["--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=socket"]);
-    // Where the name of the host is not known, no account gets it.
-    command.arg("--force");
-    command.arg(format!("--extra-file={}", statements.display()));
+    match flags.flavor {
+        Flavor::Mariadb => {
+            command.args(["--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=socket"]);
+            // Where the name of the host is not known, no account gets it.
+            command.arg("--force");
+            command.arg(format!("--extra-file={}", statements.display()));
+        }
+        // Its account without a password is gone before anybody can connect: `settings::init_file`.
+        Flavor::Mysql => {
+            command.args(["--initialize-insecure", "--secure-file-priv=NULL"]);
+            command.arg(format!("--init-file={}", statements.display()));
+            command.arg(format!("--tmpdir={}", member.volume.temporary().display()));
+        }
+    }
     command.args(flags.user.iter().map(|user| format!("--user={user}")));
     command
         .env("TMPDIR", member.volume.temporary())
@@ -47,7 +62,7 @@ pub async fn install(member: &Member, folder: &Path, create: &str) -> Result<(),
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    let program = flags.install_db.display();
+    let program = program.display();
     let mut child = command.spawn().map_err(|error| format!("{program} cannot be started: {error}"))?;
     let mut said = String::new();
     if let Some(log) = child.stderr.take() {

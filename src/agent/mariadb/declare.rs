@@ -9,14 +9,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::accounts::hash;
 use super::converge::{self, Actual, Is};
 use super::declared::{self, Declared, FILE, LIMIT, password_file};
 use super::facts::Facts;
+use super::flavor::Flavor;
 use super::keeper::{SHORT, secret};
 use super::member::Member;
 use super::process::Process;
-use super::sql::{Sql, SqlError};
+use super::sql::{Fields, Sql, SqlError};
+use super::stored_password::{clause, stored};
 use crate::agent::contract::Role;
 
 /// How often the files are read. The kubelet replaces them as a whole.
@@ -26,12 +27,12 @@ const LOOK: Duration = Duration::from_secs(60);
 /// After this time what failed is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// What is wanted, with the hashes of the passwords.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What is wanted, with the passwords. Nothing shows them.
+#[derive(Clone, Default, PartialEq, Eq)]
 struct Wanted {
     declared: Declared,
     /// By the name of the user; or why there is none.
-    hashes: BTreeMap<String, Result<String, &'static str>>,
+    passwords: BTreeMap<String, Result<String, &'static str>>,
 }
 
 /// What was done last.
@@ -108,11 +109,11 @@ fn read(folder: &Path) -> Result<Wanted, String> {
     // Without a check of the name, it could be a path.
     let names = declared.users.iter().filter(|user| declared::account(user, "").is_ok()).map(|user| &user.name);
     let password = |name: &String| match secret(&folder.join(password_file(name))) {
-        Ok(password) => Ok(hash(&password)),
+        Ok(password) => Ok(password),
         Err(_) => Err("it has no password of 1 to 1024 bytes: see whether its Secret has one"),
     };
-    let hashes = names.map(|name| (name.clone(), password(name))).collect();
-    Ok(Wanted { declared, hashes })
+    let passwords = names.map(|name| (name.clone(), password(name))).collect();
+    Ok(Wanted { declared, passwords })
 }
 
 /// Does what is missing. What cannot be done is said, and keeps nothing else from being done.
@@ -134,11 +135,17 @@ async fn apply(member: &Member, process: &Arc<Process>, wanted: &Wanted) -> Resu
     for (index, user) in declared.users.iter().enumerate() {
         let what = match declared::account(user, &member.flags.administrator) {
             Err(why) => Some(why),
-            Ok(account) => {
+            Ok(mut account) => {
+                if sql.flavor == Flavor::Mysql {
+                    // A privilege on tables with versions, which MySQL does not have.
+                    for granted in account.grants.values_mut() {
+                        granted.remove("DELETE HISTORY");
+                    }
+                }
                 let host = if user.host.is_empty() { "%" } else { &user.host };
                 if kept.insert((&user.name, host)) {
-                    match wanted.hashes.get(&user.name) {
-                        Some(Ok(hash)) => match converge::for_account(&account, hash, &actual) {
+                    match wanted.passwords.get(&user.name) {
+                        Some(Ok(password)) => match statements(&account, password, &actual, sql.flavor) {
                             Ok(statements) => run(member, process, &mut sql, &statements).await?,
                             Err(why) => Some(why),
                         },
@@ -162,6 +169,18 @@ async fn apply(member: &Member, process: &Arc<Process>, wanted: &Wanted) -> Resu
         }
     }
     Ok(problems)
+}
+
+/// The statements for an account with a password.
+fn statements(
+    account: &declared::Account,
+    password: &str,
+    actual: &Actual,
+    flavor: Flavor,
+) -> Result<Vec<String>, String> {
+    let is = actual.accounts.get(&(account.name.clone(), account.host.clone()));
+    let identified = clause(flavor, password, is.and_then(|is| is.identified.as_deref()))?;
+    converge::for_account(account, &identified, actual)
 }
 
 /// Runs statements one by one, each only while this database is the primary's: nothing may be written after a hand-over. An error of the
@@ -204,10 +223,20 @@ async fn look(sql: &mut Sql) -> Result<Actual, SqlError> {
     let rows = sql.rows(databases, SHORT).await?;
     actual.databases =
         rows.iter().map(|row| (row.text("name"), (row.text("charset"), row.text("collation")))).collect();
-    let accounts =
-        "SELECT User AS name, Host AS host, Priv AS properties FROM mysql.global_priv WHERE User NOT LIKE 'tillerman%'";
-    for row in sql.rows(accounts, SHORT).await? {
-        actual.accounts.insert((row.text("name"), row.text("host")), account(&row.text("properties")));
+    let properties = match sql.flavor {
+        Flavor::Mariadb => "Priv AS properties",
+        Flavor::Mysql => "plugin, authentication_string AS kept, ssl_type, max_user_connections AS connections",
+    };
+    let accounts = format!(
+        "SELECT User AS name, Host AS host, {properties} FROM {} WHERE User NOT LIKE 'tillerman%'",
+        sql.flavor.accounts()
+    );
+    for row in sql.rows(&accounts, SHORT).await? {
+        let is = match sql.flavor {
+            Flavor::Mariadb => account(&row.text("properties")),
+            Flavor::Mysql => account_of_row(&row),
+        };
+        actual.accounts.insert((row.text("name"), row.text("host")), is);
     }
     // The one place where the database itself has the pattern of an account's grant as it was given.
     let grants = "SELECT d.User AS name, d.Host AS host, p.TABLE_SCHEMA AS pattern, p.PRIVILEGE_TYPE AS privilege \
@@ -231,7 +260,9 @@ fn account(properties: &str) -> Is {
     let tls = properties["ssl_type"].as_u64().unwrap_or_default();
     let is_native = text("plugin") == "mysql_native_password" && properties.get("auth_or").is_none();
     Is {
-        hash: Some(text("authentication_string")).filter(|hash| is_native && !hash.is_empty()),
+        identified: Some(text("authentication_string"))
+            .filter(|hash| is_native && !hash.is_empty())
+            .map(|hash| stored(Flavor::Mariadb, &hash)),
         requires_tls: tls == 1,
         requires_more: tls > 1,
         max_connections: properties["max_user_connections"]
@@ -242,10 +273,21 @@ fn account(properties: &str) -> Is {
     }
 }
 
+/// The properties of an account, as `mysql.user` of MySQL has them.
+fn account_of_row(row: &Fields) -> Is {
+    let (kept, tls) = (row.text("kept"), row.text("ssl_type"));
+    Is {
+        identified: (row.text("plugin") == "caching_sha2_password").then(|| stored(Flavor::Mysql, &kept)),
+        requires_tls: tls == "ANY",
+        requires_more: tls == "X509" || tls == "SPECIFIED",
+        max_connections: row.number("connections").and_then(|count| u32::try_from(count).ok()).unwrap_or_default(),
+        grants: BTreeMap::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{account, read};
-    use crate::agent::mariadb::accounts::hash;
     use crate::agent::mariadb::converge::Is;
 
     #[test]
@@ -253,7 +295,12 @@ mod tests {
         // As 10.11 has them.
         let stored = r#"{"access":0,"version_id":101119,"plugin":"mysql_native_password","authentication_string":"*B6","ssl_type":1,"ssl_cipher":"",
             "x509_issuer":"","x509_subject":"","max_user_connections":5,"password_last_changed":1795781468,"account_locked":true}"#;
-        let expected = Is { hash: Some("*B6".into()), requires_tls: true, max_connections: 5, ..Is::default() };
+        let expected = Is {
+            identified: Some("VIA mysql_native_password USING '*B6'".into()),
+            requires_tls: true,
+            max_connections: 5,
+            ..Is::default()
+        };
         assert_eq!(account(stored), expected);
         let sockets = r#"{"plugin":"mysql_native_password","authentication_string":"*B6","auth_or":[{},{"plugin":"unix_socket"}],"ssl_type":2}"#;
         assert_eq!(account(sockets), Is { requires_more: true, ..Is::default() });
@@ -268,10 +315,10 @@ mod tests {
             .unwrap();
         std::fs::write(folder.join("password.a"), "x\n").unwrap();
         let wanted = read(&folder).unwrap();
-        assert_eq!(wanted.hashes.keys().collect::<Vec<_>>(), ["a", "b"]);
-        assert!(wanted.hashes["a"] == Ok(hash("x")) && wanted.hashes["b"].is_err());
+        assert_eq!(wanted.passwords.keys().collect::<Vec<_>>(), ["a", "b"]);
+        assert!(wanted.passwords["a"] == Ok("x".to_owned()) && wanted.passwords["b"].is_err());
         std::fs::write(folder.join("accounts.json"), vec![b' '; (256 << 10) + 1]).unwrap();
-        assert!(read(&folder).unwrap_err().contains("larger"));
+        assert!(read(&folder).err().unwrap().contains("larger"));
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(read(&folder).is_err());
     }

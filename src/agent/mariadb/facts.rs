@@ -127,7 +127,7 @@ impl Facts {
             applying: own.applying && !is_primary,
             got: own.got.clone(),
             has: own.has.clone(),
-            purged,
+            purged: purged.with(&own.purged),
             waiting: own.waiting,
             acks: self.acks,
             confirmed: self.confirmed,

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::accounts::hash;
 use super::facts::{Facts, Wanted};
+use super::flavor::Flavor;
 use super::measured::Measured;
 use super::member::Member;
 use super::process::Process;
 use super::settings::{arguments, init_file};
-use super::sql::{Login, SqlError};
+use super::sql::{Login, Sql, SqlError};
+use super::stored_password::clause;
 use super::upgrade;
 use crate::agent::contract::Role;
 
@@ -66,9 +67,15 @@ async fn start(member: &Arc<Member>, takes_back: bool) -> Result<Arc<Process>, S
     let (password, start) = (random()?, random()?);
     let init = InitFile::write(member, &password)?;
     let arguments = arguments(&member.flags, &member.volume.data(), &init.0, takes_back);
-    let login = Login::new(&member.flags.socket(), password);
-    let program = &member.flags.mariadbd;
-    let process = Process::start(program, &arguments, login, takes_back).map_err(|error| error.to_string())?;
+    let login = Login::new(&member.flags.socket(), password, member.flags.flavor);
+    let program = member.flags.server();
+    if member.flags.flavor == Flavor::Mysql {
+        // A killed database leaves it with its number. Another process of this container may have that number now, and keep it from starting.
+        let mut lock = member.flags.socket().into_os_string();
+        lock.push(".lock");
+        let _ = fs::remove_file(lock);
+    }
+    let process = Process::start(&program, &arguments, login, takes_back).map_err(|error| error.to_string())?;
     let process = Arc::new(process);
     // Whoever ends the database waits for one that starts, too.
     member.change(|facts| facts.starting = Some(Arc::clone(&process)));
@@ -148,7 +155,7 @@ pub async fn open(member: &Member) -> Result<(), SqlError> {
     let acknowledged =
         acks == 0 || (measured.clients >= u64::from(acks) && measured.acknowledging.len() >= acks as usize);
     if waits_for < acks && (acknowledged || !opened) {
-        member.sql().await?.run("SET GLOBAL rpl_semi_sync_master_enabled = 1", SHORT).await?;
+        wait_for(&mut *member.sql().await?, acks).await?;
         member.change(|facts| {
             facts.generation += 1;
             facts.waits_for = acks;
@@ -163,6 +170,15 @@ pub async fn open(member: &Member) -> Result<(), SqlError> {
         member.change(|facts| facts.opened = true);
     }
     Ok(())
+}
+
+/// Lets commits wait for so many acknowledgements.
+pub async fn wait_for(sql: &mut Sql, acks: u32) -> Result<(), SqlError> {
+    if sql.flavor == Flavor::Mysql {
+        sql.run(&format!("SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = {acks}"), SHORT).await?;
+    }
+    let source = sql.flavor.source();
+    sql.run(&format!("SET GLOBAL rpl_semi_sync_{source}_enabled = 1"), SHORT).await
 }
 
 /// Confirms that everything has as many acknowledgements as commits wait for: a commit that was made after the order has them.
@@ -208,11 +224,11 @@ impl InitFile {
     pub fn write(member: &Member, password: &str) -> Result<Self, String> {
         let flags = &member.flags;
         let administrator = match &flags.administrator_password_file {
-            Some(path) => Some(hash(&secret(path)?)),
+            Some(path) => Some(clause(flags.flavor, &secret(path)?, None)?),
             None => None,
         };
-        let administrator = administrator.as_deref().map(|hash| (flags.administrator.as_str(), hash));
-        let lines = init_file(&hash(password), administrator);
+        let administrator = administrator.as_deref().map(|clause| (flags.administrator.as_str(), clause));
+        let lines = init_file(flags.flavor, &clause(flags.flavor, password, None)?, administrator);
         let path = flags.volume.join("init.sql");
         write_secret(&path, &(lines.join(";\n") + ";\n"))?;
         Ok(Self(path))

@@ -10,6 +10,7 @@ use hyper::body::Bytes;
 use tokio::sync::mpsc;
 
 use super::events::{Choice, Log, Part, choose};
+use super::flavor::Flavor;
 use super::gtid;
 use super::member::{Member, failed, refusal};
 use super::seed::{PART, STALLS};
@@ -35,6 +36,10 @@ struct Found {
 
 /// The writes of the first log that has some which are in `until` and not in `after`. There is no content if there are none.
 pub async fn give(member: &Arc<Member>, query: &str) -> Result<Response<Body>, Refusal> {
+    if member.flags.flavor != Flavor::Mariadb {
+        let message = format!("the logs of {} are not given yet", member.flags.flavor.name());
+        return Err(refusal(Reason::Impossible, &message));
+    }
     let asked = asked(query).map_err(|why| refusal(Reason::Invalid, &why))?;
     let identity = member.facts(|facts| facts.identity.clone());
     let identity = identity.ok_or_else(|| refusal(Reason::OtherData, "there is no data"))?;

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::accounts::member;
+use super::flavor::Flavor;
 use super::gtid::{self, HEAD};
+use super::sets;
 use super::sql::{Sql, SqlError};
 use crate::agent::position::Position;
 
@@ -22,6 +24,8 @@ pub struct Measured {
     pub has: Position,
     /// What it will have after it has applied everything that it received.
     pub got: Position,
+    /// What it can no longer send, if it says so itself.
+    pub purged: Position,
     /// Whether it refuses writes.
     pub read_only: bool,
     /// Its version without what follows the number.
@@ -66,36 +70,43 @@ impl Measured {
 
 /// Asks the database.
 pub async fn measure(sql: &mut Sql, within: Duration) -> Result<Measured, SqlError> {
-    let variables = "SELECT @@GLOBAL.gtid_binlog_state AS state, @@GLOBAL.read_only AS read_only, @@version AS version";
-    let variables = sql.rows(variables, within).await?;
-    let own = variables.first().ok_or(SqlError::Lost)?;
-    let mut measured = Measured {
-        has: position(&own.text("state"))?,
-        read_only: own.text("read_only") != "0",
-        version: own.text("version").split('-').next().unwrap_or_default().to_owned(),
-        ..Measured::default()
-    };
-    measured.got = measured.has.clone();
-    if let Some(slave) = sql.rows("SHOW SLAVE STATUS", within).await?.first() {
-        measured.follows = !slave.text("Master_Host").is_empty();
-        measured.receiver_on = slave.text("Slave_IO_Running") != "No";
-        measured.receiving = slave.text("Slave_IO_Running") == "Yes";
-        measured.applying = slave.text("Slave_SQL_Running") == "Yes";
-        measured.lag = slave.text("Seconds_Behind_Master").parse().ok();
-        measured.apply_error = slave.number("Last_SQL_Errno").unwrap_or_default();
-        measured.receive_error = slave.number("Last_IO_Errno").unwrap_or_default();
-        // Empty after a start: what was received before is thrown away when both threads start.
-        measured.got = measured.has.clone().with(&position(&slave.text("Gtid_IO_Pos"))?);
+    let flavor = sql.flavor;
+    let (mut measured, owned) = variables(sql, within).await?;
+    let (source, replica) = (flavor.source(), flavor.replica());
+    if let Some(status) = sql.rows(&format!("SHOW {replica} STATUS"), within).await?.first() {
+        let receiver = status.text(&format!("{replica}_IO_Running"));
+        measured.follows = !status.text(&format!("{source}_Host")).is_empty();
+        measured.receiver_on = receiver != "No";
+        measured.receiving = receiver == "Yes";
+        measured.applying = status.text(&format!("{replica}_SQL_Running")) == "Yes";
+        measured.lag = status.text(&format!("Seconds_Behind_{source}")).parse().ok();
+        measured.apply_error = status.number("Last_SQL_Errno").unwrap_or_default();
+        measured.receive_error = status.number("Last_IO_Errno").unwrap_or_default();
+        let more = match flavor {
+            // Empty after a start: what was received before is thrown away when both threads start.
+            Flavor::Mariadb => position(&status.text("Gtid_IO_Pos"))?,
+            Flavor::Mysql => sets::set(&status.text("Retrieved_Gtid_Set")).ok_or(SqlError::Lost)?,
+        };
+        measured.got = measured.got.with(&more);
     }
-    let status = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Rpl_semi_sync_master_clients', 'Rpl_semi_sync_master_wait_sessions')";
-    for row in sql.rows(status, within).await? {
+    if !measured.follows {
+        // Of a primary: commits that wait are in its log, and replicas may have applied them. A replica owns what it applies, also if it has
+        // received a part of it only.
+        measured.has = measured.has.with(&owned);
+        measured.got = measured.has.clone();
+    }
+    let (clients, waiting) =
+        (format!("rpl_semi_sync_{source}_clients"), format!("rpl_semi_sync_{source}_wait_sessions"));
+    let status = format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('{clients}', '{waiting}')");
+    for row in sql.rows(&status, within).await? {
         let value = row.number("Value").unwrap_or_default();
-        match row.text("Variable_name").to_ascii_lowercase().as_str() {
-            "rpl_semi_sync_master_clients" => measured.clients = value,
-            _ => measured.waiting = u32::try_from(value).unwrap_or(u32::MAX),
+        if row.text("Variable_name").eq_ignore_ascii_case(&clients) {
+            measured.clients = value;
+        } else {
+            measured.waiting = u32::try_from(value).unwrap_or(u32::MAX);
         }
     }
-    let dumps = "SELECT USER AS user FROM information_schema.PROCESSLIST WHERE COMMAND = 'Binlog Dump'";
+    let dumps = "SELECT USER AS user FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'";
     let accounts = sql.rows(dumps, within).await?;
     let names = accounts.iter().filter_map(|row| {
         let account = row.text("user");
@@ -105,6 +116,36 @@ pub async fn measure(sql: &mut Sql, within: Duration) -> Result<Measured, SqlErr
     measured.acknowledging.sort();
     measured.acknowledging.dedup();
     Ok(measured)
+}
+
+/// Its position and its version, and what it is committing.
+async fn variables(sql: &mut Sql, within: Duration) -> Result<(Measured, Position), SqlError> {
+    let own = match sql.flavor {
+        Flavor::Mariadb => "@@GLOBAL.gtid_binlog_state AS state",
+        // What is committed between the two is in one of them, in this order.
+        Flavor::Mysql => {
+            "@@GLOBAL.gtid_owned AS owned, @@GLOBAL.gtid_executed AS state, @@GLOBAL.gtid_purged AS purged"
+        }
+    };
+    let variables = format!("SELECT {own}, @@GLOBAL.read_only AS read_only, @@version AS version");
+    let rows = sql.rows(&variables, within).await?;
+    let own = rows.first().ok_or(SqlError::Lost)?;
+    let mut measured = Measured {
+        read_only: own.text("read_only") != "0",
+        version: own.text("version").split('-').next().unwrap_or_default().to_owned(),
+        ..Measured::default()
+    };
+    let mut owned = Position::none();
+    match sql.flavor {
+        Flavor::Mariadb => measured.has = position(&own.text("state"))?,
+        Flavor::Mysql => {
+            owned = sets::owned(&own.text("owned")).ok_or(SqlError::Lost)?;
+            measured.has = sets::set(&own.text("state")).ok_or(SqlError::Lost)?;
+            measured.purged = sets::set(&own.text("purged")).ok_or(SqlError::Lost)?;
+        }
+    }
+    measured.got = measured.has.clone();
+    Ok((measured, owned))
 }
 
 /// A position of the database. One that is not understood is no position: nothing may be decided by it.

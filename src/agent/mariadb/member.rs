@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, Notify, watch};
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, Notify, Semaphore, watch};
 
+use super::clone::forget_source;
 use super::command::Flags;
 use super::facts::{Facts, Wanted};
+use super::flavor::Flavor;
 use super::keeper::SHORT;
 use super::measured::{Measured, measure, purged};
 use super::process::Process;
@@ -27,6 +29,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Files that MariaDB's data has, in its folder or, where another program made it, in the volume itself.
 pub const FILES: [&str; 3] = ["ibdata1", "mysql", "aria_log_control"];
 
+/// How many commits at once may be made so that others are acknowledged with them.
+pub const NUDGES: u32 = 10;
+
 /// The least room on a volume, in MiB.
 const ROOM: u64 = 16;
 
@@ -45,8 +50,8 @@ pub struct Member {
     pub orders: Mutex<()>,
     /// Held while a marker is written.
     pub marker: Mutex<()>,
-    /// Held while a commit is made so that others are acknowledged with it.
-    pub nudges: Mutex<()>,
+    /// One is held by each commit that is made so that others are acknowledged with it: [`NUDGES`] at most.
+    pub nudges: Semaphore,
     /// Held while a statement for databases and accounts of clients is made.
     pub declares: Mutex<()>,
     /// Files were read again by order.
@@ -82,7 +87,7 @@ impl Member {
             tls,
             orders: Mutex::default(),
             marker: Mutex::default(),
-            nudges: Mutex::default(),
+            nudges: Semaphore::new(NUDGES as usize),
             declares: Mutex::default(),
             reread: Notify::default(),
             copies: Arc::default(),
@@ -169,7 +174,9 @@ impl Member {
             if self.facts(marks) != marks(&before) && Instant::now() < end {
                 continue;
             }
-            let purged = if before.running.is_some() { purged(&self.volume.data()) } else { Position::none() };
+            // MySQL says it with the rest.
+            let is_in_files = before.running.is_some() && self.flags.flavor == Flavor::Mariadb;
+            let purged = if is_in_files { purged(&self.volume.data()) } else { Position::none() };
             let mut state = match measured {
                 None => before.state(name, None, purged, None),
                 Some(Ok(measured)) => before.state(name, Some(&measured), purged, None),
@@ -230,7 +237,10 @@ impl Member {
         let Some(mut identity) = self.facts(|facts| facts.identity.clone()) else { return Ok(()) };
         let Some(arrived) = identity.arrived.take() else { return Ok(()) };
         let mut sql = process.login.connect(SHORT).await.map_err(|error| error.to_string())?;
-        set_position(&mut sql, &arrived).await?;
+        match self.flags.flavor {
+            Flavor::Mariadb => set_position(&mut sql, &arrived).await?,
+            Flavor::Mysql => forget_source(&mut sql).await?,
+        }
         self.volume.identify(&identity).map_err(|error| error.to_string())?;
         self.change(|facts| facts.identity = Some(identity));
         Ok(())

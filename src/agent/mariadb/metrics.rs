@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::flavor::Flavor;
 use super::member::Member;
 use super::sql::{Fields, SqlError};
 use crate::agent::contract::{Role, State};
@@ -23,7 +24,7 @@ enum Kind {
 use Kind::{Counter, Gauge};
 
 /// Values of `SHOW GLOBAL STATUS`: `mysql_global_status_NAME`.
-const STATUS: [(&str, Kind, &str); 41] = [
+const STATUS: [(&str, Kind, &str); 46] = [
     ("aborted_clients", Counter, "Connections that ended without a proper end."),
     ("aborted_connects", Counter, "Attempts to connect that failed."),
     ("binlog_bytes_written", Counter, "Bytes written to the binary log."),
@@ -58,6 +59,11 @@ const STATUS: [(&str, Kind, &str); 41] = [
     ("rpl_semi_sync_master_wait_sessions", Gauge, "Commits that wait for an acknowledgement."),
     ("rpl_semi_sync_master_tx_wait_time", Counter, "Microseconds that commits waited for acknowledgements."),
     ("rpl_semi_sync_master_yes_tx", Counter, "Commits that a replica acknowledged."),
+    ("rpl_semi_sync_source_clients", Gauge, "Connected replicas that acknowledge."),
+    ("rpl_semi_sync_source_no_tx", Counter, "Commits that no replica acknowledged."),
+    ("rpl_semi_sync_source_wait_sessions", Gauge, "Commits that wait for an acknowledgement."),
+    ("rpl_semi_sync_source_tx_wait_time", Counter, "Microseconds that commits waited for acknowledgements."),
+    ("rpl_semi_sync_source_yes_tx", Counter, "Commits that a replica acknowledged."),
     ("select_full_join", Counter, "Joins without an index."),
     ("slow_queries", Counter, "Statements that took longer than long_query_time."),
     ("threads_cached", Gauge, "Threads that are kept for other connections."),
@@ -70,13 +76,15 @@ const STATUS: [(&str, Kind, &str); 41] = [
 const COMMANDS: [&str; 8] = ["begin", "commit", "delete", "insert", "replace", "rollback", "select", "update"];
 /// Pages of the buffer pool by state: `mysql_global_status_buffer_pool_pages{state="NAME"}`.
 const PAGES: [&str; 4] = ["data", "dirty", "free", "misc"];
-/// Settings: `mysql_global_variables_NAME`.
-const VARIABLES: [(&str, &str); 5] = [
+/// Settings: `mysql_global_variables_NAME`. Those that the database does not have are left out.
+const VARIABLES: [(&str, &str); 7] = [
     ("innodb_buffer_pool_size", "Bytes of the buffer pool."),
     ("innodb_log_file_size", "Bytes of the redo log."),
+    ("innodb_redo_log_capacity", "Bytes of the redo log."),
     ("max_connections", "How many connections there may be at once."),
     ("read_only", "Whether clients cannot write."),
     ("rpl_semi_sync_master_enabled", "Whether commits wait for acknowledgements."),
+    ("rpl_semi_sync_source_enabled", "Whether commits wait for acknowledgements."),
 ];
 
 /// What is measured. It is answered also when the database hangs: then with what the agent itself knows.
@@ -89,19 +97,29 @@ pub async fn metrics(member: &Arc<Member>) -> String {
 /// Names in small letters, and their values. None of these queries waits for commits.
 async fn counters(member: &Member) -> Result<Vec<(String, f64)>, SqlError> {
     let mut sql = member.asks().await?;
-    let variables = VARIABLES.map(|(name, _)| format!("@@GLOBAL.{name} AS {name}")).join(", ");
-    let variables = sql.rows(&format!("SELECT {variables}"), ANSWER).await?;
-    let sizes = "SELECT SUM(FILE_SIZE) AS size FROM information_schema.INNODB_SYS_TABLESPACES";
-    let sizes = sql.rows(sizes, ANSWER).await?;
+    let names = VARIABLES.map(|(name, _)| format!("'{name}'")).join(", ");
+    let variables = sql.rows(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"), ANSWER).await?;
+    let tablespaces = match sql.flavor {
+        Flavor::Mariadb => "INNODB_SYS_TABLESPACES",
+        Flavor::Mysql => "INNODB_TABLESPACES",
+    };
+    let sizes = format!("SELECT SUM(FILE_SIZE) AS size FROM information_schema.{tablespaces}");
+    let sizes = sql.rows(&sizes, ANSWER).await?;
     let status = sql.rows("SHOW GLOBAL STATUS", ANSWER).await?;
     let number = |row: &Fields, name: &str| row.text(name).parse::<f64>().ok();
     let mut found: Vec<(String, f64)> = status
         .iter()
         .filter_map(|row| Some((row.text("Variable_name").to_ascii_lowercase(), number(row, "Value")?)))
         .collect();
-    let of_row = |row: Option<&Fields>, name: &str, key: &str| Some((key.to_owned(), number(row?, name)?));
-    found.extend(VARIABLES.iter().filter_map(|(name, _)| of_row(variables.first(), name, &format!("variable {name}"))));
-    found.extend(of_row(sizes.first(), "size", "size"));
+    found.extend(variables.iter().filter_map(|row| {
+        let value = match row.text("Value").as_str() {
+            "ON" => 1.0,
+            "OFF" => 0.0,
+            other => other.parse().ok()?,
+        };
+        Some((format!("variable {}", row.text("Variable_name").to_ascii_lowercase()), value))
+    }));
+    found.extend(sizes.first().and_then(|row| Some(("size".to_owned(), number(row, "size")?))));
     Ok(found)
 }
 

@@ -1,7 +1,9 @@
-//! The agent for MariaDB: the first process in the container of the database. It starts the database read-only, and does what the
+//! The agent for MariaDB and MySQL: the first process in the container of the database. It starts the database read-only, and does what the
 //! operator orders. Without the operator the database continues as it is.
 //!
-//! - [`gtid`]: GTIDs as positions. [`settings`]: how the database is started. [`accounts`]: who may follow.
+//! - [`flavor`]: which of the two it is, and in what their statements differ. [`clone`]: copies of MySQL.
+//! - [`gtid`], [`sets`]: GTIDs as positions. [`settings`]: how the database is started. [`accounts`]: who may follow;
+//!   [`stored_password`]: what is stored of passwords.
 //! - [`command`]: the flags. [`program`]: what the program does with them.
 //! - [`member`]: the facts, and the connections to the database. [`facts`], [`measured`]: what the state is made of.
 //! - [`process`], [`sql`]: the database. [`keeper`], [`release`]: what the agent does by itself.
@@ -11,6 +13,7 @@
 //! - [`events`], [`logs`]: what was written, for who stores it. [`restore`]: a new cluster from a copy that was stored.
 
 pub mod accounts;
+pub mod clone;
 pub mod command;
 pub mod converge;
 pub mod create;
@@ -18,6 +21,7 @@ pub mod declare;
 pub mod declared;
 pub mod events;
 pub mod facts;
+pub mod flavor;
 pub mod gtid;
 pub mod keeper;
 pub mod logs;
@@ -32,6 +36,8 @@ pub mod renewed;
 pub mod restore;
 pub mod roles;
 pub mod seed;
+pub mod sets;
 pub mod settings;
 pub mod sql;
+pub mod stored_password;
 pub mod upgrade;

@@ -60,8 +60,10 @@ fn checked(member: &Member, verb: &Verb) -> Result<(), Refusal> {
         return Err(refusal(Reason::Busy, "the data is replaced by a copy"));
     }
     match verb {
-        Verb::Promote(order) if order.acks > 1 => {
-            Err(refusal(Reason::Impossible, "MariaDB waits for one acknowledgement, and never for more"))
+        Verb::Promote(order) if order.acks > member.flags.flavor.most_acks() => {
+            let flavor = member.flags.flavor;
+            let message = format!("{} waits for {} acknowledgements at most", flavor.name(), flavor.most_acks());
+            Err(refusal(Reason::Impossible, &message))
         }
         _ => Ok(()),
     }

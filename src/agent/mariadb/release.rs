@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use super::accounts::member as member_of;
 use super::facts::Facts;
+use super::flavor::Flavor;
 use super::keeper::SHORT;
-use super::member::Member;
+use super::member::{Member, NUDGES};
 use super::sql::{Sql, SqlError};
 use crate::agent::contract::Role;
 
@@ -29,7 +30,7 @@ const RECONNECT: Duration = Duration::from_secs(3);
 /// The state of a commit that waits.
 const WAITS: &str = "Waiting for semi-sync ACK";
 /// The state of a dump thread that has sent everything.
-const SENT: &str = "Master has sent all binlog";
+const SENT: [&str; 2] = ["Master has sent all binlog", "Source has sent all binlog"];
 
 /// What is seen of commits that wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,9 +115,12 @@ pub async fn keep_acknowledged(member: Arc<Member>) {
 
 async fn step(member: &Arc<Member>, sql: &mut Sql, before: &mut Option<Before>) -> Result<(), SqlError> {
     let seen = look(sql).await?;
-    match decide(before, &seen, Instant::now()) {
+    let step = decide(before, &seen, Instant::now());
+    match step {
         Step::Nothing => {}
         Step::Nudge => nudge(member),
+        // More commits come into its log behind those that wait. So another one is made, until one is sent to a member that acknowledges.
+        Step::Reconnect(_) | Step::Release(_) if sql.flavor == Flavor::Mysql => *before = None,
         Step::Reconnect(dumps) => {
             tracing::warn!("commits wait for an acknowledgement of what was sent: replicas connect again");
             for dump in dumps {
@@ -139,9 +143,14 @@ fn gone(done: Result<(), SqlError>) -> Result<(), SqlError> {
 }
 
 async fn look(sql: &mut Sql) -> Result<Seen, SqlError> {
+    let (statement, asked, log) = match sql.flavor {
+        Flavor::Mariadb => ("QUERY_ID", "Rpl_semi_sync_master_request_ack", "@@GLOBAL.gtid_binlog_state"),
+        // Nothing ends there by its number, or by what was asked for.
+        Flavor::Mysql => ("ID", "Uptime", "CONCAT(@@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed)"),
+    };
     let query = format!(
-        "SELECT ID AS id, QUERY_ID AS query, USER AS user, COMMAND AS command, STATE AS state FROM information_schema.PROCESSLIST \
-         WHERE STATE LIKE '{WAITS}%' OR COMMAND = 'Binlog Dump'"
+        "SELECT ID AS id, {statement} AS query, USER AS user, COMMAND AS command, STATE AS state FROM information_schema.PROCESSLIST \
+         WHERE STATE LIKE '{WAITS}%' OR COMMAND LIKE 'Binlog Dump%'"
     );
     let mut seen = Seen::default();
     for row in sql.rows(&query, SHORT).await? {
@@ -151,36 +160,48 @@ async fn look(sql: &mut Sql) -> Result<Seen, SqlError> {
             (_, Some(statement)) if state.starts_with(WAITS) => {
                 seen.waiting.insert(statement);
             }
-            (Some(id), _) if row.text("command") == "Binlog Dump" && acknowledges => {
-                seen.dumps.push((id, state.starts_with(SENT)));
+            (Some(id), _) if row.text("command").starts_with("Binlog Dump") && acknowledges => {
+                seen.dumps.push((id, SENT.iter().any(|sent| state.starts_with(sent))));
             }
             _ => {}
         }
     }
-    let asked = sql.rows("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_master_request_ack'", SHORT).await?;
+    let asked = sql.rows(&format!("SHOW GLOBAL STATUS LIKE '{asked}'"), SHORT).await?;
     seen.asked = asked.first().and_then(|row| row.number("Value")).ok_or(SqlError::Lost)?;
     // Last: what waits then is in a log that has not changed since.
-    let log = sql.rows("SELECT @@GLOBAL.gtid_binlog_state AS log", SHORT).await?;
+    let log = sql.rows(&format!("SELECT {log} AS log"), SHORT).await?;
     seen.log = log.first().map(|row| row.text("log")).ok_or(SqlError::Lost)?;
     Ok(seen)
 }
 
-/// Makes one more commit, of a row that no marker waits for. One at a time.
+/// Makes one more commit, of a row that no marker waits for. MariaDB takes one at a time.
 fn nudge(member: &Arc<Member>) {
     let member = Arc::clone(member);
     tokio::spawn(async move {
-        let Ok(_guard) = member.nudges.try_lock() else { return };
+        let flavor = member.flags.flavor;
+        let permits = if flavor == Flavor::Mysql { 1 } else { NUDGES };
+        let Ok(_guard) = member.nudges.try_acquire_many(permits) else { return };
+        let row = match flavor {
+            Flavor::Mariadb => 2,
+            // One that waits for its acknowledgement holds its row.
+            Flavor::Mysql => 2 + NUDGES as usize - member.nudges.available_permits(),
+        };
         let running = member.facts(|facts| facts.running.clone().filter(|_| facts.role == Role::Primary));
         let Some(process) = running else { return };
-        let commit = async {
+        let done = async {
             let mut sql = process.login.connect(SHORT).await?;
-            sql.run("UPDATE tillerman.marker SET number = number + 1 WHERE id = 2", Duration::MAX).await
+            sql.run(&commit(row), Duration::MAX).await
         };
         tokio::select! {
-            done = commit => if let Err(error) = done { tracing::debug!(%error, "no commit is made") },
+            done = done => if let Err(error) = done { tracing::debug!(%error, "no commit is made") },
             () = process.ended() => {}
         }
     });
+}
+
+/// The statement that changes a row of the marker, which may not be there.
+fn commit(row: usize) -> String {
+    format!("INSERT INTO tillerman.marker VALUES ({row}, 1) ON DUPLICATE KEY UPDATE number = number + 1")
 }
 
 #[cfg(test)]

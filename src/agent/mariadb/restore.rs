@@ -18,6 +18,7 @@ use super::accounts;
 use super::command::Restore;
 use super::create::install;
 use super::events::{Choice, Log, choose};
+use super::flavor::Flavor;
 use super::gtid::{self, Gtid};
 use super::keeper::{InitFile, SHORT, answers, random, write_secret};
 use super::logs::shown;
@@ -65,6 +66,9 @@ struct Report {
 pub async fn run(restore: Restore) -> Result<(), String> {
     let Restore { flags, check, report } = restore;
     flags.check()?;
+    if flags.flavor != Flavor::Mariadb {
+        return Err(format!("a copy of {} cannot be restored yet", flags.flavor.name()));
+    }
     if !check && (flags.primary != flags.member || !flags.data.is_empty()) {
         tracing::info!("the member may not create the data: nothing to do");
         return Ok(());
@@ -257,8 +261,8 @@ impl Scratch {
         arguments.extend(["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"].map(str::to_owned));
         let login = member.volume.copying().join("login.cnf");
         write_secret(&login, &format!("[client]\nuser={}\npassword={password}\n", accounts::AGENT))?;
-        let access = super::sql::Login::new(&flags.socket(), password);
-        let process = Process::start(&flags.mariadbd, &arguments, access, false).map_err(|error| error.to_string())?;
+        let access = super::sql::Login::new(&flags.socket(), password, flags.flavor);
+        let process = Process::start(&flags.server(), &arguments, access, false).map_err(|error| error.to_string())?;
         if !answers(&process).await {
             process.kill().await;
             process.ended().await;

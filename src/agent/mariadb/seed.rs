@@ -14,7 +14,9 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
 use super::accounts::AGENT;
+use super::clone;
 use super::facts::{Source, Wanted};
+use super::flavor::Flavor;
 use super::gtid;
 use super::keeper::{SHORT, write_secret};
 use super::member::{FILES, Member, failed, refusal};
@@ -97,20 +99,30 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
     if header(DATA)? != order.data {
         return Err("the donor has other data".to_owned());
     }
-    let (before, version) = (gtid::list(&header(STATE)?).ok_or("the donor has no position")?, header(VERSION)?);
-    let of_replica = header(ROLE)? == REPLICA;
+    let version = header(VERSION)?;
     let own = own_version(member).await?;
     if is_older(&own, &version)? {
         return Err(format!("the donor has version {version}, which is newer than {own} here"));
     }
-    unpack(member, copy.into_body(), &arriving).await?;
+    let arrived = match member.flags.flavor {
+        Flavor::Mariadb => {
+            let before = gtid::list(&header(STATE)?).ok_or("the donor has no position")?;
+            let of_replica = header(ROLE)? == REPLICA;
+            unpack(member, copy.into_body(), &arriving).await?;
+            prepare(member, &arriving).await?;
+            if of_replica {
+                take_back(member, &arriving).await?;
+            }
+            let position = if of_replica { None } else { Some(gtid::text(&position(&arriving)?)) };
+            Arrived { before: gtid::text(&before), position }
+        }
+        // Its tables have the position.
+        Flavor::Mysql => {
+            clone::unpack(member, copy.into_body(), &arriving).await?;
+            Arrived::default()
+        }
+    };
     tracing::info!(version, "the copy is complete");
-    prepare(member, &arriving).await?;
-    if of_replica {
-        take_back(member, &arriving).await?;
-    }
-    let position = if of_replica { None } else { Some(gtid::text(&position(&arriving)?)) };
-    let arrived = Arrived { before: gtid::text(&before), position };
     let identity = Identity {
         data: order.data.clone(),
         arrived: Some(arrived),
@@ -178,7 +190,7 @@ pub async fn set_position(sql: &mut Sql, arrived: &Arrived) -> Result<(), String
 /// positions in the tables, so the member receives it again.
 pub async fn take_back(member: &Member, arriving: &Path) -> Result<(), String> {
     let start = |how: &[&str]| {
-        let mut start = Command::new(&member.flags.mariadbd);
+        let mut start = Command::new(member.flags.server());
         // What the prepared data needs to be read, such as the size of its pages.
         start.arg(format!("--defaults-file={}", arriving.join("backup-my.cnf").display()));
         start.args(["--bootstrap", "--skip-networking", "--skip-slave-start"]).args(how);
@@ -200,9 +212,10 @@ pub async fn take_back(member: &Member, arriving: &Path) -> Result<(), String> {
 
 /// The version of the database's program here.
 pub async fn own_version(member: &Member) -> Result<String, String> {
-    let mut command = Command::new(&member.flags.mariadbd);
+    let program = member.flags.server();
+    let mut command = Command::new(&program);
     let said = command.args(["--no-defaults", "--version"]).stdin(Stdio::null()).kill_on_drop(true).output();
-    let said = said.await.map_err(|error| format!("{} cannot be started: {error}", member.flags.mariadbd.display()))?;
+    let said = said.await.map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
     // `mariadbd  Ver 10.11.19-MariaDB for …`
     let version = text.split_whitespace().skip_while(|word| *word != "Ver").nth(1).unwrap_or_default();
@@ -267,6 +280,9 @@ pub fn position(copy: &Path) -> Result<Vec<gtid::Gtid>, String> {
 
 /// A copy of the data, as a stream of `mariadb-backup`. It ends early if that fails.
 pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
+    if member.flags.flavor == Flavor::Mysql {
+        return clone::copy_out(member).await;
+    }
     give(member, "mariadb-backup", |login, folder| {
         let mut command = Command::new(&member.flags.backup);
         command.arg(format!("--defaults-file={}", login.display())).args(["--backup", "--stream=xbstream"]);
@@ -279,6 +295,9 @@ pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
 
 /// A copy of the data as statements. It ends early if the program fails that makes them.
 pub async fn dump_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
+    if member.flags.flavor == Flavor::Mysql {
+        return Err(refusal(Reason::Impossible, "MySQL is not copied as statements yet"));
+    }
     give(member, "mariadb-dump", |login, _| {
         let command = |arguments: &[&str]| {
             let mut command = Command::new(&member.flags.dump);

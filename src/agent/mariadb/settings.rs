@@ -3,10 +3,75 @@
 use std::path::Path;
 
 use super::command::Flags;
+use super::flavor::Flavor;
 use crate::agent::store::Volume;
 
 /// The longest time, so that a commit waits for an acknowledgement for ever: with a shorter one it degrades silently.
 const FOREVER: &str = "18446744073709551615";
+
+/// What the guarantee needs of both databases.
+const NEEDS: [(&str, &str); 12] = [
+    ("log-bin", "binlog"),
+    ("relay-log", "relay"),
+    ("binlog-format", "ROW"),
+    ("sync-binlog", "1"),
+    ("innodb-flush-log-at-trx-commit", "1"),
+    ("read-only", "1"),
+    ("skip-name-resolve", "1"),
+    ("skip-networking", "0"),
+    ("event-scheduler", "OFF"),
+    ("skip-grant-tables", "0"),
+    ("innodb-force-recovery", "0"),
+    ("innodb-doublewrite", "1"),
+];
+
+/// What it needs of MariaDB.
+const MARIADB: [(&str, &str); 14] = [
+    ("log-slave-updates", "1"),
+    ("gtid-strict-mode", "1"),
+    ("gtid-ignore-duplicates", "0"),
+    ("rpl-semi-sync-master-wait-point", "AFTER_SYNC"),
+    ("rpl-semi-sync-master-timeout", FOREVER),
+    ("rpl-semi-sync-master-wait-no-slave", "1"),
+    ("rpl-semi-sync-master-enabled", "0"),
+    ("rpl-semi-sync-slave-enabled", "0"),
+    ("rpl-semi-sync-slave-kill-conn-timeout", "1"),
+    ("slave-parallel-threads", "8"),
+    ("slave-net-timeout", "4"),
+    ("skip-slave-start", "1"),
+    ("slave-exec-mode", "STRICT"),
+    ("slave-skip-errors", "OFF"),
+];
+
+/// What it needs of MySQL.
+const MYSQL: [(&str, &str); 22] = [
+    ("plugin-load-add", "semisync_source.so;semisync_replica.so;mysql_clone.so"),
+    // What clients have stored for the next start would override these arguments.
+    ("persisted-globals-load", "OFF"),
+    ("log-replica-updates", "1"),
+    ("gtid-mode", "ON"),
+    ("enforce-gtid-consistency", "ON"),
+    ("rpl-semi-sync-source-wait-point", "AFTER_SYNC"),
+    ("rpl-semi-sync-source-timeout", FOREVER),
+    ("rpl-semi-sync-source-wait-no-replica", "1"),
+    ("rpl-semi-sync-source-enabled", "0"),
+    ("rpl-semi-sync-replica-enabled", "0"),
+    // A member may lack writes that it made as an earlier primary. Those that it has are passed over by their GTID.
+    ("replicate-same-server-id", "1"),
+    // What was received survives the end of the process. A loss of power may take some of it, which the database sees when it starts; `start`
+    // is then another one, and nobody relies on it. To write each event to the disk, replicas would acknowledge a tenth of the writes.
+    ("relay-log-recovery", "0"),
+    ("replica-net-timeout", "4"),
+    ("super-read-only", "1"),
+    ("skip-replica-start", "1"),
+    ("replica-exec-mode", "STRICT"),
+    ("replica-skip-errors", "OFF"),
+    ("replica-preserve-commit-order", "1"),
+    ("replica-parallel-workers", "8"),
+    ("binlog-order-commits", "1"),
+    ("secure-file-priv", "NULL"),
+    ("mysqlx", "OFF"),
+];
 
 /// The arguments of the database.
 pub fn arguments(flags: &Flags, data: &Path, init_file: &Path, takes_back: bool) -> Vec<String> {
@@ -24,39 +89,16 @@ pub fn arguments(flags: &Flags, data: &Path, init_file: &Path, takes_back: bool)
     }
     ours("datadir", &data.display().to_string());
     ours("socket", &flags.socket().display().to_string());
-    ours("pid-file", &flags.volume.join("mariadbd.pid").display().to_string());
+    ours("pid-file", &flags.volume.join(format!("{}.pid", flags.flavor.server())).display().to_string());
     ours("port", &flags.port.to_string());
     ours("bind-address", &flags.bind_address);
     ours("server-id", &flags.server_id().to_string());
     ours("init-file", &init_file.display().to_string());
-    for (name, value) in [
-        ("log-bin", "binlog"),
-        ("relay-log", "relay"),
-        ("log-slave-updates", "1"),
-        ("gtid-strict-mode", "1"),
-        ("gtid-ignore-duplicates", "0"),
-        ("binlog-format", "ROW"),
-        ("sync-binlog", "1"),
-        ("innodb-flush-log-at-trx-commit", "1"),
-        ("rpl-semi-sync-master-wait-point", "AFTER_SYNC"),
-        ("rpl-semi-sync-master-timeout", FOREVER),
-        ("rpl-semi-sync-master-wait-no-slave", "1"),
-        ("rpl-semi-sync-master-enabled", "0"),
-        ("rpl-semi-sync-slave-enabled", "0"),
-        ("rpl-semi-sync-slave-kill-conn-timeout", "1"),
-        ("slave-parallel-threads", "8"),
-        ("slave-net-timeout", "4"),
-        ("read-only", "1"),
-        ("skip-slave-start", "1"),
-        ("skip-name-resolve", "1"),
-        ("skip-networking", "0"),
-        ("event-scheduler", "OFF"),
-        ("skip-grant-tables", "0"),
-        ("slave-exec-mode", "STRICT"),
-        ("slave-skip-errors", "OFF"),
-        ("innodb-force-recovery", "0"),
-        ("innodb-doublewrite", "1"),
-    ] {
+    let needs: &[(&str, &str)] = match flags.flavor {
+        Flavor::Mariadb => &MARIADB,
+        Flavor::Mysql => &MYSQL,
+    };
+    for (name, value) in NEEDS.iter().chain(needs) {
         ours(name, value);
     }
     if let Some(tls) = flags.tls() {
@@ -71,21 +113,29 @@ pub fn arguments(flags: &Flags, data: &Path, init_file: &Path, takes_back: bool)
 }
 
 /// What the database runs at each start: the account of the agent with a password that only this agent's memory has, and the
-/// administrator's. Nothing of it is written to the binary log, so every member has its own.
-pub fn init_file(agent: &str, administrator: Option<(&str, &str)>) -> Vec<String> {
+/// administrator's. Nothing of it is written to the binary log, so every member has its own. `agent` and that with the name of the
+/// administrator are what stands behind `IDENTIFIED`.
+pub fn init_file(flavor: Flavor, agent: &str, administrator: Option<(&str, &str)>) -> Vec<String> {
     let mut lines = vec!["SET sql_log_bin=0".to_owned()];
-    lines.push(account(super::accounts::AGENT, "localhost", agent));
-    lines.push(format!("GRANT ALL PRIVILEGES ON *.* TO '{}'@'localhost' WITH GRANT OPTION", super::accounts::AGENT));
-    if let Some((name, hash)) = administrator {
-        lines.push(format!("CREATE USER IF NOT EXISTS '{name}'@'%'"));
-        lines.push(format!("ALTER USER '{name}'@'%' IDENTIFIED VIA mysql_native_password USING '{hash}'"));
+    let own = super::accounts::AGENT;
+    match flavor {
+        Flavor::Mariadb => lines.push(format!("CREATE OR REPLACE USER '{own}'@'localhost' IDENTIFIED {agent}")),
+        Flavor::Mysql => {
+            lines.push(format!("CREATE USER IF NOT EXISTS '{own}'@'localhost' IDENTIFIED {agent}"));
+            lines.push(format!("ALTER USER '{own}'@'localhost' IDENTIFIED {agent}"));
+            // New data has it without a password.
+            lines.push("DROP USER IF EXISTS 'root'@'localhost'".to_owned());
+        }
+    }
+    lines.push(format!("GRANT ALL PRIVILEGES ON *.* TO '{own}'@'localhost' WITH GRANT OPTION"));
+    if let Some((name, identified)) = administrator {
+        // Without a password it would be let in with none.
+        let first = if flavor == Flavor::Mysql { format!(" IDENTIFIED {identified}") } else { String::new() };
+        lines.push(format!("CREATE USER IF NOT EXISTS '{name}'@'%'{first}"));
+        lines.push(format!("ALTER USER '{name}'@'%' IDENTIFIED {identified}"));
         lines.push(format!("GRANT {ADMINISTRATOR} ON *.* TO '{name}'@'%' WITH GRANT OPTION"));
     }
     lines
-}
-
-fn account(name: &str, host: &str, hash: &str) -> String {
-    format!("CREATE OR REPLACE USER '{name}'@'{host}' IDENTIFIED VIA mysql_native_password USING '{hash}'")
 }
 
 /// What the administrator may do: no privilege with which read-only mode, acknowledgements or the binary log can be changed.
@@ -102,6 +152,7 @@ pub const CREATE: &str = "CREATE DATABASE tillerman;\n\
 mod tests {
     use super::{arguments, init_file};
     use crate::agent::mariadb::command::Flags;
+    use crate::agent::mariadb::flavor::Flavor;
     use clap::Parser as _;
     use std::path::Path;
 
@@ -127,10 +178,20 @@ mod tests {
 
     #[test]
     fn the_administrator_cannot_weaken_the_guarantee() {
-        let lines = init_file("*A", Some(("admin", "*B"))).join(";");
-        for privilege in ["SUPER", "READ_ONLY ADMIN", "REPLICATION MASTER ADMIN", "BINLOG ADMIN", "CONNECTION ADMIN"] {
-            assert!(!lines.contains(privilege), "{privilege}");
+        for flavor in [Flavor::Mariadb, Flavor::Mysql] {
+            let lines = init_file(flavor, "*A", Some(("admin", "*B"))).join(";");
+            for privilege in [
+                "SUPER",
+                "READ_ONLY ADMIN",
+                "CONNECTION_ADMIN",
+                "SYSTEM_VARIABLES_ADMIN",
+                "REPLICATION MASTER ADMIN",
+                "BINLOG ADMIN",
+                "CONNECTION ADMIN",
+            ] {
+                assert!(!lines.contains(privilege), "{privilege}");
+            }
+            assert!(!lines.split(';').any(|line| line.contains("ALL PRIVILEGES") && line.contains("admin'")));
         }
-        assert!(!lines.split(';').any(|line| line.contains("ALL PRIVILEGES") && line.contains("admin'")));
     }
 }

@@ -9,12 +9,14 @@ use mysql_async::prelude::Queryable as _;
 use mysql_async::{Conn, Error, Opts, OptsBuilder, Row, Value};
 
 use super::accounts::AGENT;
+use super::flavor::Flavor;
 
 /// How the agent logs in: with a password that is new at each start of the database.
 #[derive(Clone)]
 pub struct Login {
     socket: PathBuf,
     password: String,
+    flavor: Flavor,
 }
 
 impl fmt::Debug for Login {
@@ -38,12 +40,16 @@ pub enum SqlError {
 }
 
 /// A connection.
-pub struct Sql(Option<Conn>);
+pub struct Sql {
+    connection: Option<Conn>,
+    /// Which database it is.
+    pub flavor: Flavor,
+}
 
 impl Login {
     /// The account of the agent.
-    pub fn new(socket: &Path, password: String) -> Self {
-        Self { socket: socket.to_owned(), password }
+    pub fn new(socket: &Path, password: String, flavor: Flavor) -> Self {
+        Self { socket: socket.to_owned(), password, flavor }
     }
 
     /// The password.
@@ -58,10 +64,9 @@ impl Login {
             .user(Some(AGENT))
             .pass(Some(self.password.clone()))
             .stmt_cache_size(0)
-            // What clients have by the settings of the server is not for the agent.
-            .init(vec!["SET SESSION sql_mode = '', wait_timeout = 28800, max_statement_time = 0"]);
+            .init(vec![self.flavor.session()]);
         match tokio::time::timeout(within, Conn::new(Opts::from(options))).await {
-            Ok(Ok(connection)) => Ok(Sql(Some(connection))),
+            Ok(Ok(connection)) => Ok(Sql { connection: Some(connection), flavor: self.flavor }),
             Ok(Err(error)) => Err(of(&error)),
             Err(_) => Err(SqlError::Late),
         }
@@ -71,7 +76,7 @@ impl Login {
 impl Sql {
     /// Whether it can still be used.
     pub fn is_open(&self) -> bool {
-        self.0.is_some()
+        self.connection.is_some()
     }
 
     /// Runs a statement.
@@ -82,13 +87,13 @@ impl Sql {
     /// Runs a query, and returns its rows.
     pub async fn rows(&mut self, query: &str, within: Duration) -> Result<Vec<Fields>, SqlError> {
         // What is left of a connection whose answer did not come cannot be used.
-        let mut connection = self.0.take().ok_or(SqlError::Lost)?;
+        let mut connection = self.connection.take().ok_or(SqlError::Lost)?;
         match tokio::time::timeout(within, connection.query::<Row, _>(query)).await {
             Err(_) => Err(SqlError::Late),
             Ok(answer) => {
                 let answer = answer.map(|rows| rows.into_iter().map(Fields).collect()).map_err(|error| of(&error));
                 if answer != Err(SqlError::Lost) {
-                    self.0 = Some(connection);
+                    self.connection = Some(connection);
                 }
                 answer
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::process::Command;
 
+use super::flavor::Flavor;
 use super::keeper::write_secret;
 use super::member::Member;
 use super::process::Process;
@@ -37,16 +38,29 @@ pub fn decide(of_data: Option<&str>, own: &str) -> Result<Step, String> {
     }
 }
 
+/// Whether data is of this database, and not of the other one, which does not understand it. The error is a sentence.
+fn same_database(of_data: Option<&str>, own: &str) -> Result<(), String> {
+    let is_mariadb = |version: &str| version.contains("MariaDB");
+    match of_data {
+        Some(data) if is_mariadb(data) != is_mariadb(own) => Err(format!(
+            "the data is of version {data}, and the database here is {own}, which is another database: take `flavor` back"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// What has to be done after the start, and the version of the database here. The error is a sentence: it must not start.
 pub async fn check(member: &Member) -> Result<(Step, String), String> {
     let own = own_version(member).await?;
     let of_data = member.facts(|facts| facts.identity.as_ref().and_then(|identity| identity.version.clone()));
+    same_database(of_data.as_deref(), &own)?;
     Ok((decide(of_data.as_deref(), &own)?, own))
 }
 
 /// Brings the tables up to date, if needed, and remembers the version. A crash before the end leads to the same again.
 pub async fn finish(member: &Member, process: &Arc<Process>, step: &Step, own: &str) -> Result<(), String> {
-    if *step != Step::Nothing {
+    // MySQL has brought its tables up to date before it answers.
+    if *step != Step::Nothing && member.flags.flavor == Flavor::Mariadb {
         tracing::info!(version = own, "the tables are brought up to date");
         member.change(|facts| facts.busy = Some(Busy { work: "upgrade".to_owned(), done: 0, of: None }));
         let done = run(member, process).await;
@@ -93,7 +107,20 @@ async fn run(member: &Member, process: &Arc<Process>) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Step, decide};
+    use super::{Step, decide, same_database};
+
+    #[test]
+    fn data_of_the_other_database_is_not_started() {
+        for (of_data, own, is_same) in [
+            (Some("10.11.19-MariaDB-0+deb12u1"), "11.8.2-MariaDB", true),
+            (Some("9.7.4-1"), "9.7.5", true),
+            (Some("9.7.4-1"), "10.11.19-MariaDB", false),
+            (Some("10.11.19-MariaDB"), "9.7.4", false),
+            (None, "9.7.4", true),
+        ] {
+            assert_eq!(same_database(of_data, own).is_ok(), is_same, "{of_data:?} {own}");
+        }
+    }
 
     #[test]
     fn a_version_goes_up_and_never_down() {

@@ -7,6 +7,9 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::release::object::{Gvk, ObjectId, metadata};
 
+/// What the API server says of a claim whose StorageClass does not allow it (the admission plugin `PersistentVolumeClaimResize`).
+const NOT_RESIZED: &str = "only dynamically provisioned pvc can be resized";
+
 /// Gives the claims of a StatefulSet their new sizes, by the names of their templates. What was done before it was interrupted is done
 /// again, and changes nothing. The error names the first claim that cannot be made larger.
 pub async fn enlarge(
@@ -30,7 +33,10 @@ pub async fn enlarge(
             }
             let patch = json!({"spec": {"resources": {"requests": {"storage": size}}}});
             match cluster.merge::<Value>(&claims, &id, &patch, None).await {
-                Err(ApiError::Refused { code: 403 | 422, .. }) => return Err(refused(set, &name, size)),
+                // A missing right, or a quota, says itself what it is.
+                Err(e) if e.message().contains(NOT_RESIZED) || matches!(e, ApiError::Refused { code: 422, .. }) => {
+                    return Err(refused(set, &name, size));
+                }
                 answer => answer?,
             };
         }

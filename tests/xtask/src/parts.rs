@@ -220,6 +220,15 @@ pub const PARTS: &[Part] = &[
         steps: upgrade,
     },
     Part {
+        name: "mysql",
+        about: "the agent with MySQL 9.7 of Debian's unstable suite, on processes of it (root on Linux)",
+        tools: &[],
+        release: false,
+        alone: false,
+        compiles: false,
+        steps: mysql,
+    },
+    Part {
         name: "backup",
         about: "backups of etcd 3.5 and 3.6 on an S3-compatible server, and restoring from them",
         tools: &["members", "backup"],
@@ -441,6 +450,15 @@ fn upgrade() -> Vec<Step> {
     let upgrade =
         format!("need_mariadb_11_8 && {TEST} --test agent -- --ignored --nocapture --test-threads=1 upgrade::");
     vec![Step::cargo("upgrade", upgrade).after(["need_mariadb", &built]).within(600)]
+}
+
+fn mysql() -> Vec<Step> {
+    let built = format!("{TEST} --test agent --no-run");
+    // What is left out needs backups, or two versions of MariaDB.
+    let agent = format!(
+        "need_mysql && FLAVOR=mysql {TEST} --test agent -- --include-ignored --nocapture --test-threads=2 --skip stored:: --skip upgrade::"
+    );
+    vec![Step::cargo("agent of MySQL", agent).after([&built]).within(1200)]
 }
 
 fn backup() -> Vec<Step> {
