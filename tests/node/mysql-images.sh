@@ -1,13 +1,7 @@
 #!/usr/bin/env bash
-<<<<<<< HEAD
 # Makes the images of a cluster of MariaDB: mysql-images.sh TILLERMAN_BINARY AGENT_BINARY OUT_FOLDER
 # localhost/tillerman-agent:test is made as a user makes it. localhost/mariadb:10.11.19 and localhost/mariadb:11.8 are of Debian's packages
-# (../cluster/images.sh mariadb mariadb-11.8).
-=======
-# Makes the image of the agent for MariaDB: mysql-images.sh AGENT_BINARY OUT_FOLDER
-# localhost/tillerman-agent:test is the program alone. localhost/mariadb:10.11.19 and localhost/mariadb:11.8 are of Debian's packages
 # (../cluster/images.sh mariadb mariadb-11.8). With WITH_MYSQL=yes there is localhost/mysql:9.7, too, of its unstable suite.
->>>>>>> mysql
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../cluster/env.sh"
