@@ -145,6 +145,44 @@ fn every_situation_has_its_row() {
         ),
         ("deleted, not ours", Facts { deleting: true, finalized: false, ..facts(vec![], &[]) }, Situation::Leave),
         (
+            "the chart is missing",
+            Facts { inputs: None, refusal: refusal(), ..facts(vec![], &[]) },
+            Situation::Refused(refusal().unwrap()),
+        ),
+        (
+            "the chart broke, what is deployed is intact",
+            Facts { inputs: None, refusal: refusal(), ..facts(deployed("x"), two) },
+            Situation::Refused(refusal().unwrap()),
+        ),
+        (
+            "the chart broke, and an object is gone",
+            Facts { inputs: None, refusal: refusal(), ..facts(deployed("x"), &["a"]) },
+            Situation::Drifted(vec![Drift::Missing(id("b"))]),
+        ),
+        ("the values are known to fail", Facts { spent: true, ..facts(deployed("x"), two) }, Situation::Blocked),
+        (
+            "the values are known to fail, and an object is gone",
+            Facts { spent: true, ..facts(deployed("x"), &["b"]) },
+            Situation::Drifted(vec![Drift::Missing(id("a"))]),
+        ),
+        ("a first install is known to fail", Facts { spent: true, ..facts(vec![], &[]) }, Situation::Blocked),
+        ("an object is gone", facts(deployed("now"), &["a"]), Situation::Drifted(vec![Drift::Missing(id("b"))])),
+        (
+            "an object too many",
+            facts(deployed("now"), &["a", "b", "c"]),
+            Situation::Drifted(vec![Drift::Stray(id("c"), "uid-c".into())]),
+        ),
+    ];
+    for (name, facts, expected) in table {
+        assert_eq!(situation(&facts), expected, "{name}");
+    }
+}
+
+#[test]
+fn what_waits_for_another_custom_resource_has_its_row() {
+    let two = ["a", "b"].as_slice();
+    let table: Vec<(&str, Facts, Situation)> = vec![
+        (
             "another custom resource comes first",
             Facts { awaits: refusal(), ..facts(vec![], &[]) },
             Situation::Awaiting(refusal().unwrap()),
@@ -183,34 +221,6 @@ fn every_situation_has_its_row() {
             "another custom resource is upgraded first, and the last upgrade failed",
             Facts { holds: refusal(), ..facts(vec![revision(2, Status::Failed, Some("before"), None)], two) },
             Situation::Awaiting(refusal().unwrap()),
-        ),
-        (
-            "the chart is missing",
-            Facts { inputs: None, refusal: refusal(), ..facts(vec![], &[]) },
-            Situation::Refused(refusal().unwrap()),
-        ),
-        (
-            "the chart broke, what is deployed is intact",
-            Facts { inputs: None, refusal: refusal(), ..facts(deployed("x"), two) },
-            Situation::Refused(refusal().unwrap()),
-        ),
-        (
-            "the chart broke, and an object is gone",
-            Facts { inputs: None, refusal: refusal(), ..facts(deployed("x"), &["a"]) },
-            Situation::Drifted(vec![Drift::Missing(id("b"))]),
-        ),
-        ("the values are known to fail", Facts { spent: true, ..facts(deployed("x"), two) }, Situation::Blocked),
-        (
-            "the values are known to fail, and an object is gone",
-            Facts { spent: true, ..facts(deployed("x"), &["b"]) },
-            Situation::Drifted(vec![Drift::Missing(id("a"))]),
-        ),
-        ("a first install is known to fail", Facts { spent: true, ..facts(vec![], &[]) }, Situation::Blocked),
-        ("an object is gone", facts(deployed("now"), &["a"]), Situation::Drifted(vec![Drift::Missing(id("b"))])),
-        (
-            "an object too many",
-            facts(deployed("now"), &["a", "b", "c"]),
-            Situation::Drifted(vec![Drift::Stray(id("c"), "uid-c".into())]),
         ),
     ];
     for (name, facts, expected) in table {

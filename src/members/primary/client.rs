@@ -9,7 +9,9 @@ use crate::agent::tls;
 use crate::members::secret::Tls;
 
 /// How long an agent may take for its state. It answers within two seconds, also when its database hangs.
-const ANSWER: Duration = Duration::from_secs(3);
+pub const ANSWER: Duration = Duration::from_secs(3);
+/// How long one may take that gave none a short while ago. The others do not wait for it in each pass.
+pub const BRIEF: Duration = Duration::from_millis(500);
 /// How long an agent may take to obey.
 const OBEY: Duration = Duration::from_secs(10);
 /// How long an agent may take beyond the time that an order gives it.
@@ -41,8 +43,8 @@ impl Agents {
 
     /// Asks the agent at a URL for the state of its member, which has this name. The error is a few words without anything of the
     /// answer.
-    pub async fn state(&self, url: &str, member: &str) -> Result<State, String> {
-        match of_member(self.client.state(url, ANSWER).await, member) {
+    pub async fn state(&self, url: &str, member: &str, within: Duration) -> Result<State, String> {
+        match of_member(self.client.state(url, within).await, member) {
             Ok(state) => Ok(state),
             Err(Failed::Unknown(why)) => Err(why),
             Err(Failed::Refused(refusal)) => Err(format!("it gives no state: {:?}", refusal.reason)),

@@ -21,11 +21,11 @@ async fn the_agent_of_another_member_is_not_listened_to() {
         }
     });
     let agents = Agents::new(None).unwrap();
-    assert_eq!(agents.state(&url, "db-0").await, Err("it is the agent of another member".to_owned()));
-    assert_eq!(agents.state(&url, "db-1").await.unwrap().member, "db-1");
+    assert_eq!(agents.state(&url, "db-0", ANSWER).await, Err("it is the agent of another member".to_owned()));
+    assert_eq!(agents.state(&url, "db-1", ANSWER).await.unwrap().member, "db-1");
     // With certificates, an agent without TLS is not asked.
     let asked = Agents { client: Client { tls: Some(trusting_nobody()) } };
-    assert_eq!(asked.state(&url, "db-1").await, Err("certificates are for agents of https".to_owned()));
+    assert_eq!(asked.state(&url, "db-1", ANSWER).await, Err("certificates are for agents of https".to_owned()));
 }
 
 fn trusting_nobody() -> std::sync::Arc<rustls::ClientConfig> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
-use super::client::{Agents, Failed};
+use super::client::{ANSWER, Agents, BRIEF, Failed};
 use super::decide::decide;
 use super::state::{Action, Observed, Refused, Roles, Settings};
 use crate::agent::contract::{At, Role, State, Verb};
@@ -19,6 +19,9 @@ const PRIMARY: &str = "PRIMARY";
 const EPOCH: &str = "EPOCH";
 const ACKS: &str = "ACKS";
 const DATA: &str = "DATA";
+
+/// What a member refuses, as it were, that gave no answer when it was asked for its state.
+const STATE: &str = "state";
 
 /// When a member is looked at again that did not obey, or not yet.
 const SOON: Duration = Duration::from_secs(1);
@@ -39,7 +42,7 @@ pub struct Primary<C> {
     pub agents: Agents,
     /// The `ConfigMap` of roles.
     pub config_maps: C,
-    /// The orders that were refused: a short while ago, and by this driver.
+    /// The orders that were refused, and who gave no state: a short while ago, and to this driver.
     pub refused: Mutex<BTreeMap<(u32, &'static str), Refused>>,
     /// How texts of agents are shown.
     pub shown: Shown,
@@ -55,11 +58,11 @@ impl<C: ConfigMaps> MemberDriver for Primary<C> {
         let ordinals: Vec<u32> =
             workload.pods.iter().filter(|(_, pod)| may_answer(pod.phase)).map(|(ordinal, _)| *ordinal).collect();
         let p = latch.primary.as_ref().and_then(|held| held.ordinal).filter(|p| ordinals.contains(p));
-        let others = ordinals.iter().filter(|ordinal| Some(**ordinal) != p).map(|ordinal| self.ask(*ordinal));
+        let others = ordinals.iter().filter(|ordinal| Some(**ordinal) != p).map(|ordinal| self.ask(*ordinal, false));
         let (roles, mut said) = tokio::join!(self.config_maps.read(), join_all(others));
         // The primary is asked last: what a replica has, the primary has too.
         if let Some(p) = p {
-            said.push(self.ask(p).await);
+            said.push(self.ask(p, true).await);
         }
         let (mut answers, mut silent) = (BTreeMap::new(), BTreeMap::new());
         for (ordinal, answer) in said {
@@ -68,7 +71,9 @@ impl<C: ConfigMaps> MemberDriver for Primary<C> {
                 Err(why) => drop(silent.insert(ordinal, why)),
             }
         }
-        Observed { roles: roles.map(|data| data.as_ref().and_then(of_data)), answers, silent, refused: self.refused() }
+        let mut refused = self.refused();
+        refused.retain(|(_, verb), _| *verb != STATE);
+        Observed { roles: roles.map(|data| data.as_ref().and_then(of_data)), answers, silent, refused }
     }
 
     fn decide(
@@ -129,9 +134,16 @@ impl<C> Primary<C> {
         format!("{}-{ordinal}", self.name)
     }
 
-    async fn ask(&self, ordinal: u32) -> (u32, Result<State, String>) {
+    /// Asks for a state. Whether the primary is lost is decided with all patience.
+    async fn ask(&self, ordinal: u32, is_primary: bool) -> (u32, Result<State, String>) {
         let url = self.settings.agent_url.url(ordinal);
-        let said = self.agents.state(&url, &self.pod(ordinal)).await;
+        let was_silent = self.refused().contains_key(&(ordinal, STATE));
+        let within = if was_silent && !is_primary { BRIEF } else { ANSWER };
+        let said = self.agents.state(&url, &self.pod(ordinal), within).await;
+        if let Err(why) = &said {
+            let silent = Refused { why: why.clone(), passing: false };
+            self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry((ordinal, STATE)).or_insert(silent);
+        }
         let said = said.map(|mut state| {
             state.problem = state.problem.map(|text| self.shown(&text));
             state.version = state.version.map(|text| self.shown(&text));
@@ -148,7 +160,7 @@ impl<C> Primary<C> {
         (self.shown)(text).chars().take(MAX_TEXT).collect()
     }
 
-    /// The orders that were refused.
+    /// The orders that were refused, and who gave no state.
     pub fn refused(&self) -> BTreeMap<(u32, &'static str), Refused> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

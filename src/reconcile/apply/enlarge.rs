@@ -7,7 +7,7 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::release::object::{Gvk, ObjectId, metadata};
 
-/// What the API server says of a claim whose StorageClass does not allow it (the admission plugin `PersistentVolumeClaimResize`).
+/// What the API server says of a claim whose class does not allow it (the admission plugin `PersistentVolumeClaimResize`).
 const NOT_RESIZED: &str = "only dynamically provisioned pvc can be resized";
 
 /// Gives the claims of a StatefulSet their new sizes, by the names of their templates. What was done before it was interrupted is done

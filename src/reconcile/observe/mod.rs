@@ -119,11 +119,9 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         live,
         history,
     };
-    let unseen = facts
-        .history
-        .last()
-        .and_then(|r| r.inventory.as_ref())
-        .is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
+    let newest = facts.history.last().and_then(|r| r.inventory.as_ref());
+    let is_unseen = |id: &ObjectId| not_visible(&id) && !facts.live.contains_key(id);
+    let unseen = newest.is_some_and(|i| i.0.keys().any(is_unseen));
     let caches = Caches { lists: unseen && blind.is_none(), names: hidden, values: extras.waits || linked.waits };
     let situation = with_caches(situation(&facts), &facts, &owner, ctx, complete, caches);
     let shows_news = facts.history.last().is_some_and(|newest| shows_news(newest, &facts, &owner, &cr));
