@@ -101,8 +101,8 @@ test: protoc ## everything that must hold: format, lints, unit, case, conformanc
 	$(XTASK) $(MOST)
 
 .PHONY: test-full
-test-full: protoc ## the same, and the slow parts: beside the real helm-operator, faults, traces, the operator as a pod on a real node
-	$(XTASK) $(MOST) upgrade mysql peer faults traces node walk
+test-full: protoc ## the same, and the slow parts: beside the real helm-operator, faults, traces, the operator as a pod on a real node, demos
+	$(XTASK) $(MOST) upgrade mysql peer faults traces node walk demo
 
 .PHONY: ci
 # A clean clone is compiled once, which is a quarter less work when nothing is noted for the next time.

@@ -29,7 +29,8 @@ browser_element() { browser POST element "$(jq -nc --arg css "$1" '{using: "css 
 browser_type() { browser POST "element/$(browser_element "$1")/value" "$(jq -nc --arg text "$2" '{text: $text}')" >/dev/null; }
 browser_click() { browser POST "element/$(browser_element "$1")/click" '{}' >/dev/null; }
 browser_text() { browser GET "element/$(browser_element "$1")/text" | jq -r .; }
-browser_picture() { browser GET screenshot | jq -r . | base64 -d >"$1"; }
+# browser_picture FILE [CSS]: a picture of the window, or of an element
+browser_picture() { browser GET "${2:+element/$(browser_element "$2")/}screenshot" | jq -r . | base64 -d >"$1"; }
 browser_stop() {
 	[ -z "${browser_session:-}" ] || curl -s -X DELETE "http://127.0.0.1:$browser_port/session/$browser_session" >/dev/null || true
 	[ -z "${browser_driver:-}" ] || kill "$browser_driver" 2>/dev/null || true

@@ -18,7 +18,6 @@ why=$("$top/tests/cluster/node-can.sh") || { echo "No pods run here: $why"; exit
 need jq jq make make openssl openssl
 . "$here/browser.sh"
 trap browser_stop EXIT
-"$top/tests/cluster/build-tools.sh" mail
 
 step "1. A local cluster with one node"
 "$top/tests/cluster/node-up.sh"
@@ -28,14 +27,6 @@ step "2. One operator for both kinds, which carries notices out"
 "$top/tests/node/php-operator.sh" "$bin" "$agent" "$demo" notices
 
 step "3. A server of mail in the cluster"
-(
-	work=$demo
-	. "$top/tests/cluster/pack.sh"
-	mkdir -p "$demo/mailpit"
-	cp "$TOOLS/mailpit" "$demo/mailpit/mailpit"
-	pack localhost/mailpit:test "$demo/mailpit.tar" '{"Entrypoint":["/mailpit"],"User":"65532"}' "$demo/mailpit"
-)
-"$demo/bin/ctr" -n k8s.io images import "$demo/mailpit.tar" >/dev/null
 (
 	cd "$demo"
 	ec=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
@@ -130,7 +121,7 @@ cat "$demo/mails"
 id=$(curl -sf "$mail/api/v1/messages?limit=200" | jq -er 'first(.messages[] | select(.Subject | test("PrimaryChanged"))).ID')
 browser_open "$mail/view/$id.txt"
 browser_text body | grep PrimaryChanged
-browser_picture "$pictures/mail.png"
+browser_picture "$pictures/mail.png" body
 echo "pictures: $pictures/guestbook.png $pictures/mail.png"
 
 step "How to go on"

@@ -203,9 +203,9 @@ pub fn situation(facts: &Facts) -> Situation {
     let judged = status == Some(Status::Deployed) && head.is_some_and(|r| r.inventory.is_some());
     let asked = facts.asked || head.is_some_and(|r| r.is_due(facts.now));
     // What is deployed is not touched by it, and what has begun is finished.
-    let postponed = facts.holds.as_ref().filter(|_| !same_inputs && !gone && !is_pending(status));
+    let waited_for = facts.holds.as_ref().filter(|_| !same_inputs && !gone && !is_pending(status));
     let stays =
-        facts.refusal.is_some() || facts.awaits.is_some() || postponed.is_some() || facts.spent || facts.pausing;
+        facts.refusal.is_some() || facts.awaits.is_some() || waited_for.is_some() || facts.spent || facts.pausing;
     match () {
         // A delete hook failed a moment ago.
         () if facts.deleting && facts.finalized && facts.pausing => Situation::Waiting,
@@ -224,7 +224,7 @@ pub fn situation(facts: &Facts) -> Situation {
                 None if let Some(awaits) = &facts.awaits => Situation::Awaiting(awaits.clone()),
                 None if facts.spent => Situation::Blocked,
                 None if facts.pausing => Situation::Waiting,
-                None if let Some(first) = postponed => Situation::Awaiting(first.clone()),
+                None if let Some(waited_for) = waited_for => Situation::Awaiting(waited_for.clone()),
                 None if has_finished(facts) => Situation::Finished,
                 None => Situation::Settled,
             },
@@ -234,7 +234,7 @@ pub fn situation(facts: &Facts) -> Situation {
         () if facts.spent => given_up(facts),
         () if facts.pausing => Situation::Waiting,
         () if gone => Situation::New,
-        () if let Some(first) = postponed => Situation::Awaiting(first.clone()),
+        () if let Some(waited_for) = waited_for => Situation::Awaiting(waited_for.clone()),
         // A change of the inputs does not interrupt a hook that runs (docs/design/applying.md D3).
         () if !same_inputs && is_pending(status) && hooks::running(facts).is_some() => Situation::Waiting,
         () if same_inputs && status != Some(Status::Deployed) && status != Some(Status::Superseded) => {

@@ -145,6 +145,21 @@ fn every_situation_has_its_row() {
         ),
         ("deleted, not ours", Facts { deleting: true, finalized: false, ..facts(vec![], &[]) }, Situation::Leave),
         (
+            "another custom resource comes first",
+            Facts { awaits: refusal(), ..facts(vec![], &[]) },
+            Situation::Awaiting(refusal().unwrap()),
+        ),
+        (
+            "another custom resource is needed now",
+            Facts { awaits: refusal(), ..facts(deployed("before"), two) },
+            Situation::Awaiting(refusal().unwrap()),
+        ),
+        (
+            "another custom resource is needed now, and an object is missing",
+            Facts { awaits: refusal(), ..facts(deployed("before"), &["a"]) },
+            Situation::Drifted(vec![Drift::Missing(id("b"))]),
+        ),
+        (
             "the chart is missing",
             Facts { inputs: None, refusal: refusal(), ..facts(vec![], &[]) },
             Situation::Refused(refusal().unwrap()),
@@ -179,24 +194,9 @@ fn every_situation_has_its_row() {
 }
 
 #[test]
-fn what_waits_for_another_custom_resource_has_its_row() {
+fn a_change_waits_for_another_custom_resource_and_what_is_deployed_is_kept() {
     let two = ["a", "b"].as_slice();
     let table: Vec<(&str, Facts, Situation)> = vec![
-        (
-            "another custom resource comes first",
-            Facts { awaits: refusal(), ..facts(vec![], &[]) },
-            Situation::Awaiting(refusal().unwrap()),
-        ),
-        (
-            "another custom resource is needed now",
-            Facts { awaits: refusal(), ..facts(deployed("before"), two) },
-            Situation::Awaiting(refusal().unwrap()),
-        ),
-        (
-            "another custom resource is needed now, and an object is missing",
-            Facts { awaits: refusal(), ..facts(deployed("before"), &["a"]) },
-            Situation::Drifted(vec![Drift::Missing(id("b"))]),
-        ),
         (
             "another custom resource is upgraded first",
             Facts { holds: refusal(), ..facts(deployed("before"), two) },

@@ -15,6 +15,7 @@
 #   build-tools.sh walk            what runs in the pods of the walk of five commands: the autoscaler of pods (VPA), whose chart has definitions and hooks
 #   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
 #   build-tools.sh mail            a server of mail that shows what arrived
+#   build-tools.sh exporter        metrics of PHP-FPM, by plugins of Telegraf
 # The versions are pinned by tools/*/go.mod, and Azurite's by a package-lock.json. A program is built again when the file it comes from changes.
 # With FROM_PATH=1 a program on PATH is taken in place of one that is not built yet, when its version serves; tests never do that.
 set -euo pipefail
@@ -46,8 +47,8 @@ serves() {
 # build MODULE PROGRAM PACKAGE LDFLAGS: does nothing when PROGRAM was built from this go.mod before
 build() {
 	local module=$1 program=$2 package=$3 flags=$4 stamp out=$TOOLS/$2 began=$SECONDS
-	# check.go is a source of ours, that changes when its go.mod does not.
-	stamp=$(cat "$here/tools/$module/"{go.mod,check.go} 2>/dev/null | sha256sum | cut -c1-16) || true
+	# These are sources of ours, that change when their go.mod does not.
+	stamp=$(cat "$here/tools/$module/"{go.mod,check.go,exporter.go} 2>/dev/null | sha256sum | cut -c1-16) || true
 	is_built "$out" "$stamp" && return
 	local other
 	if [ -n "${FROM_PATH:-}" ] && other=$(serves "$program"); then
@@ -141,5 +142,6 @@ walk)
 	done ;;
 traces) build otelcol otelcol . "-s -w" ;;
 mail) build mailpit mailpit github.com/axllent/mailpit "-s -w" ;;
-*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk, walk, traces or mail" >&2; exit 2 ;;
+exporter) build phpfpm-exporter phpfpm-exporter . "-s -w" ;;
+*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk, walk, traces, mail or exporter" >&2; exit 2 ;;
 esac; done

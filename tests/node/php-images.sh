@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Makes the images of PHP applications from Debian's packages: php-images.sh OUT_FOLDER [php-fpm php-apache wordpress symfony]
-# localhost/php-fpm:8.2 has fpm, nginx and git, localhost/php-apache:8.2 has Apache with its module; localhost/wordpress:6.1 is Debian's
-# package, and localhost/symfony:5.4 an application (php/symfony) on Debian's packages of Symfony, whose autoloader Composer makes.
+# Makes the images of PHP applications, and of what they use: php-images.sh OUT_FOLDER [php-fpm php-apache wordpress symfony redis mailpit exporter]
+# All but the last two are of Debian's packages: localhost/php-fpm:8.2 has fpm, nginx, git and msmtp, localhost/php-apache:8.2 has Apache with its
+# module; localhost/wordpress:6.1 is Debian's package, and localhost/symfony:5.4 an application (php/symfony) on Debian's packages of Symfony,
+# whose autoloader Composer makes; localhost/redis:7.0. localhost/mailpit:test is a server of mail, and
+# localhost/php-fpm-exporter:test has metrics of PHP-FPM (../cluster/build-tools.sh mail exporter).
 # An image that this file made as it is now is kept.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -36,7 +38,7 @@ names='[ ! -e "$1/usr/sbin/php-fpm8.2" ] || ln -s php-fpm8.2 "$1/usr/sbin/php-fp
 config='{"Cmd":["sh"],"Env":["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}'
 
 php-fpm() {
-	debian "$work/fpm" "$fpm,git,ca-certificates" "$names"
+	debian "$work/fpm" "$fpm,git,ca-certificates,msmtp" "$names"
 	pack localhost/php-fpm:8.2 "$1" "$config" "$work/fpm"
 }
 
@@ -58,15 +60,35 @@ symfony() {
 	pack localhost/symfony:5.4 "$1" "$config" "$work/symfony"
 }
 
+redis() {
+	debian "$work/redis" redis-server
+	pack localhost/redis:7.0 "$1" "$config" "$work/redis"
+}
+
+mailpit() {
+	"$here/../cluster/build-tools.sh" mail
+	mkdir -p "$work/mailpit"
+	cp "$TOOLS/mailpit" "$work/mailpit/mailpit"
+	pack localhost/mailpit:test "$1" '{"Entrypoint":["/mailpit"],"User":"65532"}' "$work/mailpit"
+}
+
+exporter() {
+	"$here/../cluster/build-tools.sh" exporter
+	mkdir -p "$work/exporter"
+	cp "$TOOLS/phpfpm-exporter" "$work/exporter/exporter"
+	pack localhost/php-fpm-exporter:test "$1" '{"Entrypoint":["/exporter"],"User":"65532"}' "$work/exporter"
+}
+
 # made_by IMAGE: a digest of all that makes it
 made_by() {
 	{
 		declare -f debian "$1"
 		echo "$fpm $names $config"
+		case $1 in mailpit) cat "$here/../cluster/tools/mailpit/go.mod" ;; exporter) cat "$here/../cluster/tools/phpfpm-exporter/"*.{mod,go} ;; esac
 		[ ! -d "$here/php/$1" ] || find "$here/php/$1" -type f | sort | xargs cat
 	} | sha256sum
 }
-for image in "${@:-php-fpm php-apache wordpress symfony}"; do for image in $image; do
+for image in "${@:-php-fpm php-apache wordpress symfony redis mailpit exporter}"; do for image in $image; do
 	file=$out/$image.tar
 	if [ -s "$file" ] && [ "$(cat "$file.from" 2>/dev/null)" = "$(made_by "$image")" ]; then continue; fi
 	"$image" "$file"

@@ -1,6 +1,8 @@
 //! PHP applications on real pods, with the charts charts/php and charts/mysql: the operator is a project that `tillerman init` and `create api`
 //! make of them (php-operator.sh), as a pod with the rights of the project. Images are of Debian's packages (php-images.sh).
 
+mod services;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -123,13 +125,19 @@ struct Answer {
     text: String,
 }
 
-/// One request on a connection of its own.
+/// A page of a Service.
 fn get(address: &str, host: &str, path: &str) -> Result<Answer, String> {
+    request(&format!("{address}:80"), &format!("GET {path} HTTP/1.1"), &format!("Host: {host}\r\n"), "")
+}
+
+/// One request on a connection of its own: its first line, more lines of its head, and what it brings.
+fn request(address: &str, line: &str, head: &str, body: &str) -> Result<Answer, String> {
     let why = |error: std::io::Error| error.to_string();
-    let at = format!("{address}:80").parse().unwrap();
+    let at = address.parse().unwrap();
+    let host = if head.contains("Host: ") { "" } else { "Host: localhost\r\n" };
     let mut stream = TcpStream::connect_timeout(&at, Duration::from_secs(5)).map_err(why)?;
     stream.set_read_timeout(Some(Duration::from_secs(20))).map_err(why)?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").map_err(why)?;
+    write!(stream, "{line}\r\n{host}{head}Connection: close\r\n\r\n{body}").map_err(why)?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).map_err(why)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();

@@ -40,6 +40,16 @@ impl Gateway {
         Self { process, folder, url: format!("http://{address}") }
     }
 
+    /// Where pods find it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where its buckets are: folders with a file for each object.
+    pub fn folder(&self) -> &std::path::Path {
+        &self.folder
+    }
+
     /// The Secret `aws`, with which a namespace's pods find it.
     pub fn tell(&self, namespace: &str) {
         let files = [

@@ -27,7 +27,7 @@ undeploy() {
 } >"$work/undeploy.log" 2>&1
 
 # Built before the node starts, so that it does not idle meanwhile.
-"$here/../cluster/build-tools.sh" members backup issuer helm
+"$here/../cluster/build-tools.sh" members backup issuer helm mail exporter
 (cd "$here/../.." && nice cargo test --no-run --features cluster-tests --test node)
 runs=no
 if [ -s "$STATE/node.pid" ] && kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then runs=yes; fi
@@ -50,11 +50,13 @@ for archive in "$work"/install/*.tar; do
 		images import --snapshotter overlayfs "$archive" >/dev/null
 done
 
-# The definitions of cert-manager, whose labels are templates of its chart, and of ServiceMonitors.
+# The definitions of cert-manager, whose labels are templates of its chart, of ServiceMonitors, and of routes of the Gateway API.
 module() { (cd "$here/../cluster/tools/$1" && go mod download "$2" && go list -m -f '{{.Dir}}' "$2"); }
 certificates=$(module cert-manager github.com/cert-manager/cert-manager)
 monitors=$(module servicemonitor github.com/prometheus-operator/prometheus-operator)
-for crd in "$certificates"/deploy/crds/crd-*.yaml "$monitors"/example/prometheus-operator-crd/*_servicemonitors.yaml; do
+gateway=$(module gateway-api sigs.k8s.io/gateway-api)
+for crd in "$certificates"/deploy/crds/crd-*.yaml "$monitors"/example/prometheus-operator-crd/*_servicemonitors.yaml \
+	"$gateway"/config/crd/standard/*_httproutes.yaml; do
 	grep -v '{{' "$crd" | kubectl apply --server-side -f - >/dev/null
 done
 

@@ -89,7 +89,6 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         Left::default()
     };
     let CachedObjects { live, unsynced, unwatched, blind, hidden } = objects(key, &history, left, ctx);
-    let reconcile_asked = is_asked(switches.reconcile_at.as_deref(), &cr);
     let has = |finalizer: &str| cr.finalizers.iter().any(|f| &**f == finalizer);
     let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
     let facts = Facts {
@@ -101,7 +100,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         deleting: cr.deleting,
         finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
         wait_for_deletion: switches.uninstall_wait,
-        asked: reconcile_asked || looked_up.changed,
+        asked: is_asked(switches.reconcile_at.as_deref(), &cr) || looked_up.changed,
+        holds: holds(&linked, switches.reconcile_at.as_deref(), &cr),
         busy: is_busy(history.last(), now.as_second()),
         foreign: foreign(&owner, &cr, &switches, ctx, &history),
         rivals: ctx.cache.has_rivals(&owner.release_namespace, &owner.release_name),
@@ -112,7 +112,6 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         refusal,
         inputs: inputs.map(Into::into),
         awaits: linked.awaits.clone(),
-        holds: linked.holds.clone().filter(|_| !reconcile_asked),
         contested: ctx.memory.contests.with(key, |contest, now| contest.contested(now)),
         unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
         ended: ctx.cache.ended(key),
@@ -317,6 +316,11 @@ fn is_asked(reconcile_at: Option<&str>, cr: &Cr) -> bool {
     let status = cr.status();
     let answered = status.get("lastHandledReconcileAt").and_then(Value::as_str);
     reconcile_at.is_some_and(|asked| answered != Some(asked))
+}
+
+/// What a change of the release waits for, unless `reconcile-at` asks for it now.
+fn holds(linked: &Linked, reconcile_at: Option<&str>, cr: &Cr) -> Option<Refusal> {
+    linked.holds.clone().filter(|_| !is_asked(reconcile_at, cr))
 }
 
 /// The digest of everything that an attempt depends on. As long as it is the same, a failure would repeat itself.

@@ -203,7 +203,7 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "agent",
-        about: "the agents of MariaDB and of Redis, on processes of these (root on Linux)",
+        about: "the agents of MariaDB and of Redis, on processes of these; the chart's settings on PHP-FPM and nginx (root on Linux)",
         tools: &["backup"],
         release: false,
         alone: false,
@@ -267,7 +267,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "node",
         about: "the operator as a pod on a real node, under the rights that operator-sdk gives it",
-        tools: &["node", "issuer", "members", "backup", "helm"],
+        tools: &["node", "issuer", "members", "backup", "helm", "mail", "exporter"],
         release: true,
         alone: true,
         compiles: false,
@@ -288,12 +288,15 @@ pub const PARTS: &[Part] = &[
         alone: true,
         compiles: false,
         steps: || {
-            let mysql = format!(
-                "case ${{SWEEP_SHARE:-0/1}} in */1) make build-agent && tests/node/walk-mysql.sh {BIN} {BIN}-agent ;; esac"
-            );
+            let of = |page: &str| {
+                let walk = format!("tests/node/walk-{page}.sh {BIN} {BIN}-agent");
+                format!("case ${{SWEEP_SHARE:-0/1}} in */1) make build-agent && {walk} ;; esac")
+            };
+            let (mysql, php) = (of("mysql"), of("php"));
             vec![
                 Step::lines("walk", format!("tests/walk.sh {BIN}")).after([BUILD]).within(900),
                 Step::lines("docs/mysql.md", mysql).within(1200),
+                Step::lines("docs/php.md", php).within(1200),
             ]
         },
     },
@@ -305,13 +308,17 @@ pub const PARTS: &[Part] = &[
         alone: true,
         compiles: false,
         steps: || {
-            let mysql = format!(
-                "examples/mysql/demo.sh {BIN} {BIN}-agent && examples/mysql/demo-down.sh && echo demo-mysql: 1 passed, 0 failed"
-            );
-            let mysql = format!("case ${{SWEEP_SHARE:-0/1}} in */1) make build-agent && {mysql} ;; esac");
+            let of = |name: &str| {
+                let demo = format!(
+                    "examples/{name}/demo.sh {BIN} {BIN}-agent && examples/{name}/demo-down.sh && echo demo-{name}: 1 passed, 0 failed"
+                );
+                format!("case ${{SWEEP_SHARE:-0/1}} in */1) make build-agent && {demo} ;; esac")
+            };
+            let (mysql, stack) = (of("mysql"), of("stack"));
             vec![
                 Step::whole("demo", format!("tests/demo.sh {BIN}")).after([BUILD]),
                 Step::lines("demo-mysql", mysql).within(1200),
+                Step::lines("demo-stack", stack).within(1200),
             ]
         },
     },
@@ -442,6 +449,7 @@ fn agent() -> Vec<Step> {
     vec![
         Step::cargo("agent", agent).after(["need_mariadb", &built]).within(600),
         Step::cargo("agent of Redis", redis).after(["need_redis", example]).within(600),
+        Step::cargo("servers of PHP", format!("{TEST} --test php_chart -- --ignored")).after(["need_php"]),
     ]
 }
 

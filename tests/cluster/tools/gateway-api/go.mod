@@ -1,0 +1,6 @@
+// Only its definitions are used: nothing is built.
+module tillerman/gateway-api
+
+go 1.26.0
+
+require sigs.k8s.io/gateway-api v1.6.3
