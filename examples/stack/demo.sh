@@ -28,13 +28,7 @@ step "2. One operator for both kinds, which carries notices out"
 "$top/tests/node/php-operator.sh" "$bin" "$agent" "$demo" notices
 
 step "3. A server of mail in the cluster"
-(
-	work=$demo
-	. "$top/tests/cluster/pack.sh"
-	mkdir -p "$demo/mailpit"
-	cp "$TOOLS/mailpit" "$demo/mailpit/mailpit"
-	pack localhost/mailpit:test "$demo/mailpit.tar" '{"Entrypoint":["/mailpit"],"User":"65532"}' "$demo/mailpit"
-)
+"$top/tests/node/mail-image.sh" "$demo/mailpit.tar"
 "$demo/bin/ctr" -n k8s.io images import "$demo/mailpit.tar" >/dev/null
 (
 	cd "$demo"

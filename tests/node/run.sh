@@ -22,12 +22,12 @@ undeploy() {
 	kubectl delete -k "$work/project/config/default" --ignore-not-found --timeout=60s
 	kubectl delete etcd --all --all-namespaces --ignore-not-found --timeout=60s
 	kubectl delete -f "$here/../../examples/etcd/operator.yaml" --ignore-not-found --timeout=60s
-	[ -z "$agent" ] || kubectl delete mysql --all --all-namespaces --ignore-not-found --timeout=60s
+	[ -z "$agent" ] || kubectl delete mysql,hungries --all --all-namespaces --ignore-not-found --timeout=60s
 	[ -z "$agent" ] || kubectl delete -k "$work/mysql-operator/config/default" --ignore-not-found --timeout=60s
 } >"$work/undeploy.log" 2>&1
 
 # Built before the node starts, so that it does not idle meanwhile.
-"$here/../cluster/build-tools.sh" members backup issuer helm
+"$here/../cluster/build-tools.sh" members backup issuer helm mail
 (cd "$here/../.." && nice cargo test --no-run --features cluster-tests --test node)
 runs=no
 if [ -s "$STATE/node.pid" ] && kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then runs=yes; fi
@@ -84,7 +84,7 @@ case ${TEST:-php} in php*)
 	[ -z "${TEST:-}" ] || exit 0 ;;
 esac
 
-if [ -n "$agent" ]; then "$here/mysql-operator.sh" "$bin" "$agent" "$work"; else skip="$skip --skip mysql::"; fi
+if [ -n "$agent" ]; then "$here/mysql-operator.sh" "$bin" "$agent" "$work"; else skip="$skip --skip mysql:: --skip notices::"; fi
 
 # What `make deploy IMG=…` does: `kustomize edit set image`, `kustomize build | kubectl apply`.
 cat >>"$work/project/config/manager/kustomization.yaml" <<EOF

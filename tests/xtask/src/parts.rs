@@ -132,7 +132,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "documents",
         about: "the command blocks of README.md, the tutorial and how-to pages, on a real API server",
-        tools: &["control-plane", "sources"],
+        tools: &["control-plane", "sources", "mail"],
         release: false,
         alone: false,
         compiles: false,
@@ -258,7 +258,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "node",
         about: "the operator as a pod on a real node, under the rights that operator-sdk gives it",
-        tools: &["node", "issuer", "members", "backup", "helm"],
+        tools: &["node", "issuer", "members", "backup", "helm", "mail"],
         release: true,
         alone: true,
         compiles: false,
