@@ -15,7 +15,7 @@ pub struct Change {
     pub subject: String,
     /// The reason, where there is one: that of a condition, or how a container ended.
     pub reason: String,
-    /// Whom it is about, such as the names of pods.
+    /// The objects that it is about, such as the names of pods.
     pub about: Vec<String>,
     /// Whether it lasts.
     pub course: Course,

@@ -118,7 +118,7 @@ pub struct Line {
     /// Why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Whom it is about.
+    /// The objects that it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub about: Vec<String>,
     /// How often.
@@ -160,7 +160,7 @@ pub struct Look {
     pub is_first: bool,
 }
 
-/// Who has a state, and when it is changed.
+/// The notice whose state changes, and the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn<'t> {
     /// The notice.
@@ -215,7 +215,7 @@ impl State {
         }
     }
 
-    /// Forgets a custom resource that the notice is not about any more. Nobody hears of that.
+    /// Forgets a custom resource that the notice is not about any more. No message reports that.
     pub fn forget(&mut self, release: &str) {
         let of = format!("{release}|");
         self.incidents.retain(|key, _| !key.starts_with(&of));
