@@ -14,6 +14,9 @@ pub struct Args {
     /// Name of the project: the prefix of its objects, and the first part of its namespace [default: the name of this folder].
     #[arg(long, value_name = "NAME")]
     project_name: Option<String>,
+    /// The operator carries out notices: mail and webhooks about releases. Also for a project that is there.
+    #[arg(long)]
+    notices: bool,
     #[command(flatten)]
     api: ApiArgs,
     /// Accepted as of operator-sdk: helm is the only one.
@@ -35,7 +38,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if args.project_version != "3" {
         return Err(CliError(format!("project version {} is not known: it is 3", args.project_version)));
     }
-    let project = match create::read()? {
+    let known = create::read()?;
+    let mut project = match known.clone() {
         Some(project) => {
             for (given, flag, is) in
                 [(&args.project_name, "--project-name", &project.name), (&args.domain, "--domain", &project.domain)]
@@ -50,8 +54,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
         None => new(args)?,
     };
+    let before = known.unwrap_or_else(|| project.clone());
+    project.notices |= args.notices;
     let mut written = Written::default();
-    create::project(&project, &mut written)?;
+    create::project(&project, &before, &mut written)?;
     if args.api.is_given() {
         return create::api(&args.api, project, written);
     }

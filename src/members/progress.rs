@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::conditions::{Condition, conditions};
 use super::document::{DriverName, Set};
 use super::primary::state::{ChangeKind, Latched};
-use super::workload::{Latch, Mode, Move, MoveKind, Workload};
+use super::workload::{Latch, Mode, Move, MoveKind, VolumeClaim, Workload};
 
 /// What a pass did with a stateful set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +112,18 @@ fn pods(set: &Set, workload: &Workload, ready: bool) -> Value {
     pods.map(|(ordinal, _)| format!("{}-{ordinal}", set.target)).collect::<Vec<_>>().into()
 }
 
+/// Which volume claims each pod has: the beginnings of their uids. Another one of the same name is the claim of a member that was replaced.
+fn volumes(set: &Set, workload: &Workload) -> Option<Value> {
+    let uid = |claim: &VolumeClaim| -> String { claim.uid.chars().take(8).collect() };
+    let of = |(ordinal, claims): (&u32, &Vec<VolumeClaim>)| {
+        let there: Vec<String> = claims.iter().filter(|claim| !claim.terminating).map(uid).collect();
+        let is_member = workload.pods.contains_key(ordinal) && !there.is_empty();
+        is_member.then(|| (format!("{}-{ordinal}", set.target), Value::from(there)))
+    };
+    let all: Map<String, Value> = workload.claims.iter().filter_map(of).collect();
+    (!all.is_empty()).then_some(all.into())
+}
+
 /// A quorum is lost for good, and one member is made to continue alone.
 const RECOVERING: &str = "RecoveringQuorum";
 
@@ -166,6 +178,9 @@ pub fn enter(
         json!({"statefulSet": set.target, "size": set.size, "replicas": replicas, "ready": ready, "latch": latch});
     for (name, value) in &reached {
         entry[name] = value.clone();
+    }
+    if let Some(volumes) = volumes(set, workload) {
+        entry["volumes"] = volumes;
     }
     report.members.insert(set.name.clone(), entry);
     let facts = [

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{DETAILS, Doing, FACTS, MembersStatus, detail, enter};
 use crate::members::document::{DriverName, Set};
-use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Workload};
+use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, VolumeClaim, Workload};
 
 fn set() -> Set {
     Set { progress_deadline: 60, ..Set::example() }
@@ -147,4 +147,23 @@ fn details_are_entered_and_kept_while_the_application_is_not_asked() {
     let (entry, facts) = pass(None);
     assert_eq!((&entry["safeToFailOver"], &facts["safeToFailOver"]), (&json!(true), &json!(true)));
     assert_eq!(pass(Some(json!({"primary": null}))).0.get("members"), None);
+}
+
+#[test]
+fn each_pod_has_the_beginning_of_the_uid_of_its_volume_claim() {
+    let claim = |uid: &str, terminating| VolumeClaim {
+        name: "c".into(),
+        uid: uid.into(),
+        created: 0,
+        terminating,
+        lost: false,
+    };
+    let mut workload = Workload::example(2);
+    workload.pods = (0..2).map(|ordinal| (ordinal, Pod::example())).collect();
+    // That of pod 1 goes, and that of ordinal 2 is left of a member.
+    workload.claims =
+        [(0, vec![claim("0123456789", false)]), (1, vec![claim("a", true)]), (2, vec![claim("b", false)])].into();
+    let mut report = MembersStatus::default();
+    enter(&mut report, &set(), &workload, &Latch::default(), Mode::Run, &Doing::Nothing, 100);
+    assert_eq!(report.members["m"]["volumes"], json!({"db-0": ["01234567"]}));
 }

@@ -1,5 +1,5 @@
-//! Which addresses a notice may reach. Who writes a notice names its host, and the operator would be their hand behind the firewall: on
-//! its own machine, and at the servers of clouds that hand out credentials to whoever asks from inside.
+//! Which addresses a notice may reach. The author of a notice names its host, and could use the operator to reach what is behind
+//! the firewall: services of the operator's own machine, and the servers of clouds that give credentials to every client inside.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,9 +11,9 @@ const METADATA: [IpAddr; 4] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// Why an address is refused, if it is. Addresses of private networks are not: mail servers of clusters have them.
+/// Why an address is refused, if it is. Addresses of private networks are allowed: mail servers of clusters have them.
 pub fn refused(address: IpAddr) -> Option<&'static str> {
-    // ::ffff:127.0.0.1 is 127.0.0.1, and 64:ff9b::7f00:1 becomes it at a translator.
+    // ::ffff:127.0.0.1 is 127.0.0.1, and a translator makes it of 64:ff9b::7f00:1.
     let address = match address {
         IpAddr::V6(six) => six.to_ipv4_mapped().or_else(|| translated(six)).map_or(address, IpAddr::V4),
         IpAddr::V4(_) => address,

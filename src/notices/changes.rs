@@ -15,7 +15,7 @@ pub struct Change {
     pub subject: String,
     /// The reason, where there is one: that of a condition, or how a container ended.
     pub reason: String,
-    /// Whom it is about, such as the names of pods.
+    /// The objects that it is about, such as the names of pods.
     pub about: Vec<String>,
     /// Whether it lasts.
     pub course: Course,
@@ -30,6 +30,8 @@ pub enum Course {
     Begins,
     /// It may happen again any time. It is over after a quiet time.
     Flares,
+    /// It is reported if it lasts for a while, and then until [`Course::Ends`].
+    Lingers,
     /// What began for this subject is over.
     Ends,
 }
@@ -63,6 +65,7 @@ pub fn changes(before: Option<&Facts>, after: Option<&Facts>) -> Vec<Change> {
             let before = before.unwrap_or(&nothing);
             let mut all = of_release(before, after);
             all.extend(of_members(before, after));
+            all.extend(of_certificates(before, after));
             all.extend(of_runs(before, after));
             all.extend(of_pods(before, after));
             all
@@ -134,10 +137,38 @@ fn of_members(before: &Facts, after: &Facts) -> Vec<Change> {
     for (set, new) in &after.primaries {
         if let Some(old) = before.primaries.get(set).filter(|old| *old != new) {
             let about = vec![format!("{new} instead of {old}")];
-            all.push(Change { about, ..once(Event::PrimaryChanged, &format!("StatefulSet/{set}"), String::new()) });
+            let reason = after.changed_by.get(set).cloned().unwrap_or_default();
+            all.push(Change { about, ..once(Event::PrimaryChanged, &format!("StatefulSet/{set}"), reason) });
+        }
+    }
+    for (set, new) in &after.volumes {
+        let old = before.volumes.get(set);
+        let is_other = |(member, new): &(&String, &Vec<String>)| {
+            let old = old.and_then(|old| old.get(*member)).filter(|old| !old.is_empty());
+            old.is_some_and(|old| !new.is_empty() && !new.iter().any(|uid| old.contains(uid)))
+        };
+        // One that left and joined again has a new volume, too.
+        let stayed = |name: &&String| {
+            [before, after].iter().all(|facts| facts.members.get(set).is_some_and(|all| all.contains(name)))
+        };
+        let about: Vec<String> =
+            new.iter().filter(is_other).map(|(member, _)| member).filter(stayed).cloned().collect();
+        if !about.is_empty() {
+            all.push(Change { about, ..once(Event::MemberReplaced, &format!("StatefulSet/{set}"), String::new()) });
         }
     }
     all
+}
+
+fn of_certificates(before: &Facts, after: &Facts) -> Vec<Change> {
+    let subject = |name: &String| format!("Certificate/{name}");
+    let missing = after.certificates.difference(&before.certificates).map(|name| Change {
+        course: Course::Lingers,
+        ..once(Event::CertificateMissing, &subject(name), String::new())
+    });
+    // With the release its certificates go: that is no recovery.
+    let valid = before.certificates.difference(&after.certificates).filter(|_| after.revision > 0);
+    missing.chain(valid.map(|name| ends(&subject(name)))).collect()
 }
 
 fn of_runs(before: &Facts, after: &Facts) -> Vec<Change> {
@@ -201,15 +232,23 @@ fn how(exit: &Exit) -> String {
     }
 }
 
-/// What is remembered: a pod that was ready stays one that started, and the last primary stays known while there is none.
+/// What is remembered: a pod that was ready stays one that started, and what a member had last stays known while it has none: the last
+/// primary, and the last volume.
 pub fn remembered(before: Option<&Facts>, mut after: Facts) -> Facts {
     for (name, new) in &mut after.pods {
         let old = before.and_then(|before| before.pods.get(name)).filter(|old| old.uid == new.uid);
         new.started |= old.is_some_and(|old| old.started);
     }
     // While members fail over there is no primary. The next one is compared with the last one.
-    for (set, primary) in before.filter(|before| before.uid == after.uid).into_iter().flat_map(|b| &b.primaries) {
+    let before = before.filter(|before| before.uid == after.uid);
+    for (set, primary) in before.into_iter().flat_map(|before| &before.primaries) {
         after.primaries.entry(set.clone()).or_insert_with(|| primary.clone());
+    }
+    for (set, volumes) in before.into_iter().flat_map(|before| &before.volumes) {
+        let members = after.members.get(set).map_or(&[][..], Vec::as_slice);
+        for (member, uids) in volumes.iter().filter(|(member, _)| members.contains(member)) {
+            after.volumes.entry(set.clone()).or_default().entry(member.clone()).or_insert_with(|| uids.clone());
+        }
     }
     after
 }
@@ -319,6 +358,54 @@ mod tests {
         );
         let other = Facts { uid: "v".into(), ..of(None) };
         assert!(remembered(Some(&of(Some("a"))), other).primaries.is_empty(), "another custom resource of the name");
+    }
+
+    #[test]
+    fn a_member_that_stays_and_has_another_volume_was_replaced() {
+        let of = |members: &[&str], volumes: &[(&str, &str)]| {
+            facts(|f| {
+                f.members.insert("db".into(), members.iter().map(|name| (*name).to_owned()).collect());
+                let volumes = volumes.iter().map(|(name, uid)| ((*name).to_owned(), vec![(*uid).to_owned()]));
+                f.volumes.insert("db".into(), volumes.collect());
+            })
+        };
+        let before = of(&["db-0", "db-1"], &[("db-0", "a"), ("db-1", "b")]);
+        // Between the old volume and the new one there is none.
+        let between = remembered(Some(&before), of(&["db-0", "db-1"], &[("db-0", "a")]));
+        assert!(changes(Some(&before), Some(&between)).is_empty());
+        let found = changes(Some(&between), Some(&of(&["db-0", "db-1"], &[("db-0", "a"), ("db-1", "c")])));
+        assert_eq!((found.len(), found[0].event, found[0].about.join("")), (1, MemberReplaced, "db-1".into()));
+        // One that leaves is forgotten with its volume.
+        let left = remembered(Some(&before), of(&["db-0"], &[("db-0", "a")]));
+        assert_eq!(left.volumes["db"].len(), 1);
+        let found = changes(Some(&left), Some(&of(&["db-0", "db-1"], &[("db-0", "a"), ("db-1", "c")])));
+        assert_eq!(found.iter().map(|c| c.event).collect::<Vec<_>>(), [MemberJoined]);
+    }
+
+    #[test]
+    fn a_primary_that_changed_says_how() {
+        let of = |primary: &str, kind: Option<&str>| {
+            facts(|f| {
+                f.primaries.insert("db".into(), primary.into());
+                f.changed_by.extend(kind.map(|kind| ("db".to_owned(), kind.to_owned())));
+            })
+        };
+        for (kind, reason) in [(Some("FailOver"), "FailOver"), (Some("SwitchOver"), "SwitchOver"), (None, "")] {
+            let found = events(&of("db-0", None), &of("db-1", kind));
+            assert_eq!(found, [(PrimaryChanged, reason.to_owned(), Course::Once)]);
+        }
+    }
+
+    #[test]
+    fn a_certificate_is_missing_until_it_is_valid_or_the_release_is_gone() {
+        let of = |names: &[&str], revision| {
+            facts(|f| (f.certificates, f.revision) = (names.iter().map(|name| (*name).to_owned()).collect(), revision))
+        };
+        let found = changes(Some(&of(&["a"], 1)), Some(&of(&["a", "b"], 1)));
+        let found: Vec<_> = found.into_iter().map(|c| (c.event, c.subject, c.course)).collect();
+        assert_eq!(found, [(CertificateMissing, "Certificate/b".into(), Course::Lingers)]);
+        assert_eq!(events(&of(&["a"], 1), &of(&[], 1)), [(Recovered, String::new(), Course::Ends)]);
+        assert_eq!(events(&of(&["a"], 1), &of(&[], 0)), [(Uninstalled, String::new(), Course::Once)]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub enum Event {
     Uninstalled,
     Failed,
     RightMissing,
+    CertificateMissing,
     Stalled,
     NotReady,
     Ready,
@@ -17,6 +18,7 @@ pub enum Event {
     Contested,
     MemberJoined,
     MemberLeft,
+    MemberReplaced,
     PrimaryChanged,
     OperationSucceeded,
     OperationFailed,
@@ -47,7 +49,7 @@ const fn known(event: Event, name: &'static str, by_default: bool, meaning: &'st
 }
 
 /// All events. [`Event::Recovered`] is the last: it cannot be chosen, since the end of what was reported is always reported.
-pub const EVENTS: [Known; 23] = [
+pub const EVENTS: [Known; 25] = [
     known(Event::Installed, "Installed", true, "The API server has taken the objects of a new release."),
     known(Event::Upgraded, "Upgraded", true, "A release has a new revision."),
     known(
@@ -59,6 +61,12 @@ pub const EVENTS: [Known; 23] = [
     known(Event::Uninstalled, "Uninstalled", true, "The custom resource is gone."),
     known(Event::Failed, "Failed", true, "An installation, upgrade, repair or removal failed. It is tried again."),
     known(Event::RightMissing, "RightMissing", true, "The operator lacks a right."),
+    known(
+        Event::CertificateMissing,
+        "CertificateMissing",
+        true,
+        "A `Certificate` of the release has not been issued, or is not valid any more, for five minutes.",
+    ),
     known(Event::Stalled, "Stalled", true, "The operator has given up until something changes."),
     known(
         Event::NotReady,
@@ -76,6 +84,12 @@ pub const EVENTS: [Known; 23] = [
     known(Event::Contested, "Contested", true, "Somebody else writes the same fields again and again."),
     known(Event::MemberJoined, "MemberJoined", true, "A member of a StatefulSet with members joined."),
     known(Event::MemberLeft, "MemberLeft", true, "A member left."),
+    known(
+        Event::MemberReplaced,
+        "MemberReplaced",
+        true,
+        "A member has a new volume: the data of the old one was lost or given up.",
+    ),
     known(
         Event::PrimaryChanged,
         "PrimaryChanged",
@@ -155,6 +169,25 @@ mod tests {
             let mark = if known.by_default { "●" } else { "" };
             let row = format!("| `{}` | {mark} | {} |\n", known.name, known.meaning);
             assert!(text.contains(&row), "docs/notices.md lacks {row}");
+        }
+    }
+
+    #[test]
+    fn each_event_has_a_test_that_exists() {
+        let page = include_str!("../../docs/design/notices.md");
+        let tests = [
+            include_str!("../../tests/operator/notices.rs"),
+            include_str!("../../tests/operator/notice_events.rs"),
+            include_str!("../../tests/node/notices.rs"),
+        ];
+        for known in EVENTS {
+            let name = format!("`{}`", known.name);
+            let mut rows =
+                page.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |")?.split_once(" | "));
+            let (_, row) = rows.find(|(events, _)| format!("`{events}").contains(&name)).expect(known.name);
+            let test = row.rsplit_once(" | `").and_then(|(_, test)| test.strip_suffix('`')).expect(known.name);
+            let of = tests.iter().filter(|text| text.contains(&format!("fn {test}()"))).collect::<Vec<_>>();
+            assert!(of.iter().any(|text| text.contains(known.name)), "{name}: no test {test} is about it");
         }
     }
 }

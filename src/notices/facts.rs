@@ -1,6 +1,6 @@
 //! What is so of a custom resource, as far as notices are about it: a small document that the status of each notice keeps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,8 +10,12 @@ use crate::plan::status::REPAIRS;
 
 /// Members, operations and pods that are remembered of one release: each.
 const MAX: usize = 200;
+/// Volume claims that are remembered of one member.
+const MAX_CLAIMS: usize = 8;
 /// Bytes of a word that comes from a status.
 const WORD: usize = 100;
+/// The kind of objects that ask for a certificate: cert-manager's, and those that are modelled on it.
+const CERTIFICATE: &str = "Certificate";
 
 /// Reasons of `Ready` while a release is on its way, or rests on purpose.
 const ON_ITS_WAY: [&str; 16] = [
@@ -60,6 +64,15 @@ pub struct Facts {
     /// The members, by StatefulSet; several names in one text.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub members: BTreeMap<String, Vec<String>>,
+    /// The volume claims of the members, by StatefulSet and member: the beginnings of their uids.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub volumes: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    /// Why the primary is the primary, by StatefulSet: `FailOver` or `SwitchOver`. It is not remembered.
+    #[serde(skip)]
+    pub changed_by: BTreeMap<String, String>,
+    /// The certificates that are not valid.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub certificates: BTreeSet<String>,
     /// When each operation was last over, and whether it went well.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub operations: BTreeMap<String, (String, bool)>,
@@ -130,15 +143,14 @@ impl Facts {
             repairs: status.get("release").and_then(|release| release.get(REPAIRS)?.as_u64()).unwrap_or(0),
             ..Self::default()
         };
-        for (set, entry) in status.get("members").and_then(Value::as_object).into_iter().flatten().take(MAX) {
-            if let Some(primary) = entry.get("primary").and_then(Value::as_str) {
-                facts.primaries.insert(word(set), word(primary));
-            }
-            if let Some(list) = entry.get("members").and_then(Value::as_array) {
-                let name = |member: &Value| member.as_str().or_else(|| member.get("name")?.as_str()).map(word);
-                facts.members.insert(word(set), list.iter().take(MAX).filter_map(name).collect());
-            }
+        // Beside the entries of sets there may be lists, as coreos' etcd-operator had them.
+        let sets = status.get("members").and_then(Value::as_object).into_iter().flatten();
+        for (set, entry) in sets.filter(|(_, entry)| entry.is_object()).take(MAX) {
+            facts.add_members(&word(set), entry);
         }
+        let objects = status.get("resources").and_then(Value::as_array).into_iter().flatten();
+        let missing = objects.filter(|object| object["kind"] == CERTIFICATE && object["health"] != "Ready");
+        facts.certificates = missing.filter_map(|object| object["name"].as_str()).take(MAX).map(word).collect();
         for (name, last) in status.get("operations").and_then(Value::as_object).into_iter().flatten().take(MAX) {
             let text = |field: &str| last.get(field).and_then(Value::as_str);
             if let (Some(at), Some(result)) = (text("completionTime"), text("result")) {
@@ -151,6 +163,42 @@ impl Facts {
         }
         facts
     }
+
+    /// Adds what an entry of `status.members` says.
+    fn add_members(&mut self, set: &str, entry: &Value) {
+        if let Some(primary) = entry.get("primary").and_then(Value::as_str) {
+            self.primaries.insert(set.to_owned(), word(primary));
+            let last = entry.get("lastChange").filter(|last| last["to"] == primary);
+            if let Some(kind) = last.and_then(|last| last["kind"].as_str()) {
+                self.changed_by.insert(set.to_owned(), word(kind));
+            }
+        }
+        self.members.insert(set.to_owned(), members(entry));
+        let volumes = entry.get("volumes").and_then(Value::as_object).into_iter().flatten().take(MAX);
+        let uids = |list: &Value| {
+            list.as_array().into_iter().flatten().take(MAX_CLAIMS).filter_map(Value::as_str).map(short).collect()
+        };
+        let volumes: BTreeMap<_, _> = volumes.map(|(member, list)| (word(member), uids(list))).collect();
+        if !volumes.is_empty() {
+            self.volumes.insert(set.to_owned(), volumes);
+        }
+    }
+}
+
+/// The names of the members that an entry of `status.members` has. A driver that knows its application names them; else they are those
+/// of the pods, without the one that is about to join.
+fn members(entry: &Value) -> Vec<String> {
+    if let Some(list) = entry.get("members").and_then(Value::as_array) {
+        let name = |member: &Value| member.as_str().or_else(|| member.get("name")?.as_str()).map(word);
+        return list.iter().take(MAX).filter_map(name).collect();
+    }
+    let Some(pods) = entry.get("statefulSet").and_then(Value::as_str) else { return Vec::new() };
+    let count =
+        entry.get("replicas").and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+    let moving = entry.pointer("/latch/moving").filter(|moving| moving["kind"] == "Join");
+    let joins = moving.and_then(|moving| moving["ordinal"].as_u64());
+    let ordinals = (0_u64..).take(count.min(MAX)).filter(|ordinal| Some(*ordinal) != joins);
+    ordinals.map(|ordinal| word(&format!("{pods}-{ordinal}"))).collect()
 }
 
 fn problem<'s>(condition: &impl Fn(&str) -> Option<&'s Value>, is: &impl Fn(&str) -> bool) -> Option<Problem> {
@@ -175,6 +223,8 @@ fn problem<'s>(condition: &impl Fn(&str) -> Option<&'s Value>, is: &impl Fn(&str
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::{Facts, Stage};
     use serde_json::{Value, json};
 
@@ -220,17 +270,30 @@ mod tests {
     fn a_status_becomes_facts() {
         let found = facts(&json!({
             "release": {"revision": 3, "repairs": 2},
-            "members": {"db": {"primary": "db-0", "members": [{"name": "db-0"}, "db-1"]}, "ready": ["x"]},
+            "members": {
+                "db": {"primary": "db-0", "members": [{"name": "db-0"}, "db-1"], "volumes": {"db-1": ["fedcba9876"]},
+                    "lastChange": {"kind": "FailOver", "to": "db-0"}},
+                "e": {"statefulSet": "e-etcd", "replicas": 3, "latch": {"moving": {"kind": "Join", "ordinal": 2, "since": 1}}},
+                "ready": ["x"],
+            },
+            "resources": [{"kind": "Certificate", "name": "a", "health": "Progressing"},
+                {"kind": "Certificate", "name": "b", "health": "Ready"}, {"kind": "Secret", "name": "c", "health": "Missing"}],
             "operations": {"backup": {"completionTime": "t", "result": "Failed"}, "never": {}},
             "result": {"uid": "abcdefghij"}, "succeeded": true,
         }));
         assert_eq!((found.revision, found.repairs, &*found.uid), (3, 2, "01234567"));
         assert_eq!(found.primaries["db"], "db-0");
+        assert_eq!((found.changed_by["db"].as_str(), found.changed_by.len()), ("FailOver", 1));
         assert_eq!(found.members["db"], ["db-0", "db-1"]);
+        assert_eq!(found.members["e"], ["e-etcd-0", "e-etcd-1"], "the one that joins is none yet");
+        assert_eq!(found.members.len(), 2);
+        assert_eq!(found.volumes["db"]["db-1"], ["fedcba98"]);
+        assert_eq!(found.certificates, ["a".to_owned()].into());
         assert_eq!(found.operations["backup"], ("t".to_owned(), false));
         assert_eq!(found.result, Some(("abcdefgh".to_owned(), true)));
         let text = serde_json::to_string(&found).unwrap();
-        assert_eq!(serde_json::from_str::<Facts>(&text).unwrap(), found);
+        let kept = Facts { changed_by: BTreeMap::new(), ..found };
+        assert_eq!(serde_json::from_str::<Facts>(&text).unwrap(), kept);
         assert_eq!(serde_json::to_string(&facts(&json!({}))).unwrap(), r#"{"uid":"01234567"}"#);
     }
 }

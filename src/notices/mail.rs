@@ -9,21 +9,21 @@ use lettre::message::{Mailbox, MessageBuilder};
 use super::document::Smtp;
 use super::message::Message;
 
-/// What stands behind the name of a message in its `Message-ID`.
+/// The domain of each `Message-ID`; the part before it is the name of the message.
 const DOMAIN: &str = "notices.tillerman.dev";
 
 /// Reads an address: `a@example.com`, or with a name, `Operators <a@example.com>`.
 ///
 /// # Errors
-/// Why it is none.
+/// Why the text is not an address.
 pub fn address(text: &str) -> Result<Mailbox, String> {
     if text.len() > 320 || text.chars().any(char::is_control) {
         return Err("it is too long, or has a control character".to_owned());
     }
-    let mailbox: Mailbox = text.parse().map_err(|e| format!("{text:?} is no address of mail: {e}"))?;
-    // An address that is quoted could hold anything.
+    let mailbox: Mailbox = text.parse().map_err(|e| format!("{text:?} is not an address of mail: {e}"))?;
+    // A quoted address may contain any character.
     if mailbox.email.to_string().chars().any(|c| c.is_whitespace() || matches!(c, '<' | '>' | '"' | ',' | ';')) {
-        return Err(format!("{text:?} is no address of mail that can be used here"));
+        return Err(format!("{text:?} is an address of mail with characters that are not allowed here"));
     }
     Ok(mailbox)
 }
@@ -33,10 +33,10 @@ pub fn message_id(id: &str) -> String {
     format!("<{id}@{DOMAIN}>")
 }
 
-/// The bytes of a message, and from whom to whom it goes. Each attempt has the same.
+/// The bytes of a message, with its sender and recipients. They are the same for each attempt.
 ///
 /// # Errors
-/// What cannot be written.
+/// The address or the part of the message that cannot be written.
 pub fn mail(message: &Message, smtp: &Smtp) -> Result<(Envelope, Vec<u8>), String> {
     let from = address(&smtp.from)?;
     let mut builder: MessageBuilder = lettre::Message::builder()
@@ -51,7 +51,7 @@ pub fn mail(message: &Message, smtp: &Smtp) -> Result<(Envelope, Vec<u8>), Strin
         let all: Vec<String> = message.references.iter().map(|id| message_id(id)).collect();
         builder = builder.in_reply_to(message_id(first)).references(all.join(" "));
     }
-    // RFC 3834: no answering machine answers.
+    // RFC 3834: programs that answer mail, such as vacation replies, do not answer this.
     let name = HeaderName::new_from_ascii_str("Auto-Submitted");
     builder = builder.raw_header(HeaderValue::new(name, "auto-generated".to_owned())).header(ContentType::TEXT_PLAIN);
     let built = builder.body(message.body.clone()).map_err(|e| format!("the message cannot be written: {e}"))?;

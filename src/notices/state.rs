@@ -44,6 +44,9 @@ pub struct State {
     pub releases: BTreeMap<String, Facts>,
     /// What lasts and was reported, by release and subject.
     pub incidents: BTreeMap<String, Incident>,
+    /// What is reported if it lasts, by release and subject.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub pending: BTreeMap<String, Pending>,
     /// The messages that were not taken yet, the oldest first.
     pub outbox: Vec<Entry>,
     /// When the messages of the last hour were due.
@@ -74,6 +77,19 @@ pub struct Incident {
     pub flares: bool,
 }
 
+/// Something that is reported if it lasts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pending {
+    /// What it would be.
+    pub event: Event,
+    /// Its reason.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// When it began.
+    pub since: i64,
+}
+
 /// A message that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -102,7 +118,7 @@ pub struct Line {
     /// Why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Whom it is about.
+    /// The objects that it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub about: Vec<String>,
     /// How often.
@@ -144,7 +160,7 @@ pub struct Look {
     pub is_first: bool,
 }
 
-/// Who has a state, and when it is changed.
+/// The notice whose state changes, and the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn<'t> {
     /// The notice.
@@ -153,8 +169,17 @@ pub struct Turn<'t> {
     pub uid: &'t str,
     /// Now, in seconds since 1970.
     pub now: i64,
-    /// After how many seconds without a crash a workload is well again.
+    /// The times that no notice sets.
+    pub times: Times,
+}
+
+/// The times that no notice sets, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// After how long without a crash a workload is well again.
     pub quiet: i64,
+    /// How long something lasts before it is reported, see [`Course::Lingers`].
+    pub linger: i64,
 }
 
 impl State {
@@ -190,10 +215,11 @@ impl State {
         }
     }
 
-    /// Forgets a custom resource that the notice is not about any more. Nobody hears of that.
+    /// Forgets a custom resource that the notice is not about any more. No message reports that.
     pub fn forget(&mut self, release: &str) {
         let of = format!("{release}|");
         self.incidents.retain(|key, _| !key.starts_with(&of));
+        self.pending.retain(|key, _| !key.starts_with(&of));
         self.releases.remove(release);
     }
 
@@ -203,13 +229,19 @@ impl State {
             Course::Once if turn.notice.wants(change.event) => self.say(release, change, None, 1, false, turn),
             Course::Once => {}
             Course::Ends => {
+                self.pending.remove(&key);
                 if let Some(incident) = self.incidents.remove(&key) {
                     let count = incident.more.max(1);
                     let change = Change { reason: incident.reason, ..change };
                     self.say(release, change, Some(incident.thread), count, false, turn);
                 }
             }
-            Course::Begins | Course::Flares if !turn.notice.wants(change.event) => {}
+            Course::Begins | Course::Flares | Course::Lingers if !turn.notice.wants(change.event) => {}
+            Course::Lingers if self.incidents.contains_key(&key) || self.pending.len() >= MAX_INCIDENTS => {}
+            Course::Lingers => {
+                let pending = Pending { event: change.event, reason: cut(&change.reason), since: turn.now };
+                self.pending.entry(key).or_insert(pending);
+            }
             Course::Begins | Course::Flares => self.begin(release, &key, change, turn),
         }
     }
@@ -244,8 +276,9 @@ impl State {
         self.incidents.insert(key.to_owned(), incident);
     }
 
-    /// Reports what lasts again, and that crashes have ended.
+    /// Reports what lasts by now, what lasts again, and that crashes have ended.
     pub fn remind(&mut self, turn: &Turn<'_>) {
+        self.report_what_lingers(turn);
         let keys: Vec<String> = self.incidents.keys().cloned().collect();
         for key in keys {
             let Some((release, subject)) = key.split_once('|') else { continue };
@@ -257,7 +290,7 @@ impl State {
                 about: Vec::new(),
                 course: Course::Once,
             };
-            if incident.flares && turn.now >= incident.last + turn.quiet {
+            if incident.flares && turn.now >= incident.last + turn.times.quiet {
                 self.incidents.remove(&key);
                 self.say(release, change(Event::Recovered), Some(incident.thread), incident.more.max(1), false, turn);
             } else if turn.notice.repeat > 0 && turn.now >= incident.reported + turn.notice.repeat {
@@ -271,6 +304,24 @@ impl State {
             let more = std::mem::take(&mut self.left_out);
             if let Some(entry) = self.open(turn) {
                 entry.more += more;
+            }
+        }
+    }
+
+    fn report_what_lingers(&mut self, turn: &Turn<'_>) {
+        let lasts = |pending: &Pending| turn.now >= pending.since + turn.times.linger;
+        let keys: Vec<String> =
+            self.pending.iter().filter(|(_, pending)| lasts(pending)).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            let (Some((release, subject)), Some(pending)) = (key.split_once('|'), self.pending.remove(&key)) else {
+                continue;
+            };
+            let Pending { event, reason, .. } = pending;
+            // The notice may be about other events by now.
+            if turn.notice.wants(event) {
+                let subject = subject.to_owned();
+                let change = Change { event, subject, reason, about: Vec::new(), course: Course::Begins };
+                self.begin(release, &key, change, turn);
             }
         }
     }
@@ -341,13 +392,14 @@ impl State {
     }
 
     /// When something happens without a change: a message is due, or something is reported again.
-    pub fn wakes(&self, notice: &Notice, quiet: i64) -> Option<i64> {
+    pub fn wakes(&self, notice: &Notice, times: Times) -> Option<i64> {
         let of = |incident: &Incident| {
             let repeats = (notice.repeat > 0).then_some(incident.reported + notice.repeat);
-            let ends = incident.flares.then_some(incident.last + quiet);
+            let ends = incident.flares.then_some(incident.last + times.quiet);
             repeats.into_iter().chain(ends).min()
         };
-        self.outbox.iter().map(|entry| entry.due).chain(self.incidents.values().filter_map(of)).min()
+        let pending = self.pending.values().map(|pending| pending.since + times.linger);
+        self.outbox.iter().map(|entry| entry.due).chain(self.incidents.values().filter_map(of)).chain(pending).min()
     }
 }
 

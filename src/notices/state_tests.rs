@@ -2,15 +2,25 @@
 
 use serde_json::{Value, json};
 
-use super::{Look, MAX_MESSAGES, State, Turn};
+use super::{Look, MAX_MESSAGES, State, Times, Turn};
 use crate::notices::document::Notice;
 use crate::notices::events::Event;
 use crate::notices::facts::{Facts, Problem, Stage};
 use crate::notices::pods::{Exit, PodFacts};
 
 const QUIET: i64 = 600;
-const ALL: [&str; 8] =
-    ["Installed", "Upgraded", "Failed", "NotReady", "DriftRepaired", "PodCrashed", "PodStarted", "Uninstalled"];
+const TIMES: Times = Times { quiet: QUIET, linger: 300 };
+const ALL: [&str; 9] = [
+    "Installed",
+    "Upgraded",
+    "Failed",
+    "NotReady",
+    "DriftRepaired",
+    "PodCrashed",
+    "PodStarted",
+    "Uninstalled",
+    "CertificateMissing",
+];
 
 fn notice(more: &Value) -> Notice {
     let smtp = json!({"host": "a.io", "from": "a@example.com", "to": ["b@example.com"]});
@@ -32,7 +42,7 @@ impl Run {
     }
 
     fn turn(&mut self, act: impl FnOnce(&mut State, &Turn<'_>)) {
-        act(&mut self.state, &Turn { notice: &self.notice, uid: "uid", now: self.now, quiet: QUIET });
+        act(&mut self.state, &Turn { notice: &self.notice, uid: "uid", now: self.now, times: TIMES });
         // As after a restart: all that counts is in the status.
         let text = json!({"state": self.state}).to_string();
         self.state = State::read(Some(&serde_json::from_str(&text).unwrap()));
@@ -87,7 +97,7 @@ fn a_problem_is_sent_once_repeated_and_ended_in_one_thread() {
     let first = run.state.outbox[0].id.clone();
     assert_eq!(run.after(1), [[(Event::Failed, 1)]]);
     assert_eq!(run.after(4 * 3600 - 31), Vec::<Vec<_>>::new());
-    assert_eq!(run.state.wakes(&run.notice, QUIET), Some(run.now + 1));
+    assert_eq!(run.state.wakes(&run.notice, TIMES), Some(run.now + 1));
     assert_eq!(run.after(1), Vec::<Vec<_>>::new());
     assert!(run.state.outbox[0].lines[0].still);
     assert_eq!(run.state.outbox[0].references(), [&first]);
@@ -96,7 +106,7 @@ fn a_problem_is_sent_once_repeated_and_ended_in_one_thread() {
     assert_eq!(run.state.outbox[0].references(), [&first]);
     assert_eq!(run.after(30), [[(Event::Installed, 1), (Event::Recovered, 1)]]);
     assert!(run.state.incidents.is_empty());
-    assert_eq!(run.state.wakes(&run.notice, QUIET), None);
+    assert_eq!(run.state.wakes(&run.notice, TIMES), None);
 }
 
 #[test]
@@ -183,4 +193,36 @@ fn a_message_stays_as_it_is_from_when_it_is_due() {
     assert_eq!(run.state.due(run.now).cloned().collect::<Vec<_>>(), before);
     assert_eq!(run.state.outbox.len(), 2);
     assert_ne!(run.state.outbox[0].id, run.state.outbox[1].id);
+}
+
+#[test]
+fn a_certificate_is_reported_if_it_stays_missing_and_its_end_if_it_was_reported() {
+    let mut run = Run::new(&json!({}));
+    let see = |run: &mut Run, is_missing: bool| {
+        let certificates = is_missing.then(|| "web".to_owned()).into_iter().collect();
+        run.see("Web.a/x", Some(Facts { uid: "u".into(), revision: 1, certificates, ..Facts::default() }), 500);
+    };
+    see(&mut run, false);
+    run.after(30);
+    // It is issued in time: nobody hears of it.
+    see(&mut run, true);
+    assert_eq!(run.after(299), Vec::<Vec<_>>::new());
+    assert_eq!(run.state.wakes(&run.notice, TIMES), Some(run.now + 1));
+    see(&mut run, false);
+    assert_eq!(run.after(30), Vec::<Vec<_>>::new());
+    assert_eq!(run.state.wakes(&run.notice, TIMES), None);
+    // It is not.
+    see(&mut run, true);
+    run.after(299);
+    assert!(run.state.outbox.is_empty());
+    run.after(1);
+    assert_eq!(run.state.outbox[0].lines[0].subject, "Certificate/web");
+    assert_eq!(run.after(30), [[(Event::CertificateMissing, 1)]]);
+    see(&mut run, false);
+    assert_eq!(run.after(30), [[(Event::Recovered, 1)]]);
+    assert!(run.state.incidents.is_empty() && run.state.pending.is_empty());
+    // What goes with its release is forgotten.
+    see(&mut run, true);
+    run.see("Web.a/x", None, 500);
+    assert!(run.state.pending.is_empty());
 }

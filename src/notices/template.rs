@@ -1,6 +1,6 @@
 //! The words of messages, in minijinja.
 //!
-//! Whoever may write a notice writes its templates, so they must not be able to stop the operator. Instructions and output are counted.
+//! The author of a notice writes its templates, so these must not be able to stop the operator. Instructions and output are counted.
 //! What is left is what could make a value grow without being printed: it does not exist here. There is neither a tag that keeps a value
 //! (`set`, `macro`, `with` …) nor an operator or filter whose result is longer than what it is given.
 

@@ -89,6 +89,11 @@ pub const CONDITIONS: &[ConditionType] = &[
     ),
     condition("OperationPending", "", "An operation waits before it begins. There only while it does."),
     condition("OperationFailed", "", "An operation did not go well. There until it does."),
+    condition(
+        "NoticesFailing",
+        "",
+        "Messages about the custom resource wait, because the targets of notices do not take them. There only while they wait.",
+    ),
     condition("Available", "etcd-operator", "A quorum of the members is ready."),
     condition("Scaling", "etcd-operator", "Members join or leave. There only while they do."),
     condition("Upgrading", "etcd-operator", "The version of the members changes. There only while it does."),
@@ -237,6 +242,11 @@ pub const REASONS: &[Reason] = &[
     reason(
         "ReplicaBroken",
         "The replica that received most cannot apply it, so nobody becomes the primary. See [primary](../primary.md#reasons-of-ready).",
+    ),
+    reason(
+        "SendFailed",
+        "The target of a [notice](../notices.md) does not take its messages. They wait, and are sent again; the status of the notice has the \
+         target's answer.",
     ),
     reason("Settled", "Nothing is to be done."),
     reason(

@@ -25,6 +25,10 @@ pub const MAX_MESSAGE: usize = 2048;
 pub const NOT_ALLOWED: &str = "AnnotationNotAllowed";
 /// The field of `status.release` that counts the repairs of drift: two repairs of the same object differ in nothing else.
 pub const REPAIRS: &str = "repairs";
+/// The condition of a custom resource about which messages wait because a target does not take them.
+pub const NOTICES_FAILING: &str = "NoticesFailing";
+/// Names in a message.
+const MAX_NAMES: usize = 3;
 /// Entries of `status.resources`.
 const MAX_RESOURCES: usize = 50;
 
@@ -82,6 +86,8 @@ pub struct Report<'a> {
     pub operations: Option<&'a operations::status::OperationsStatus>,
     /// The message about annotations that the kind does not allow.
     pub refused: Option<&'a str>,
+    /// The notices whose messages about it wait because their targets do not take them; `None` if that is not known yet.
+    pub undelivered: Option<&'a [String]>,
     /// The custom resources that it needs.
     pub dependencies: &'a [Needed],
     /// The fields that the chart names; `None` keeps what the status has.
@@ -141,6 +147,7 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
     member_conditions(report, &mut conditions);
     operation_conditions(report, &mut conditions);
     dependency_condition(report, &mut conditions);
+    notice_condition(report, &mut conditions);
     status.insert("conditions".into(), Value::Array(conditions.list));
     if let Some(release) = &report.release {
         let before = || report.old.get("deployedRelease")?.get("manifest").cloned();
@@ -278,7 +285,7 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
         "the release is uninstalled; the custom resource stays until who set them removes the finalizers {}",
         holders.join(", ")
     );
-    for gone in ["ReleaseFailed", "Irreconcilable", "Drifted", "DependenciesReady"] {
+    for gone in ["ReleaseFailed", "Irreconcilable", "Drifted", "DependenciesReady", NOTICES_FAILING] {
         conditions.remove(gone);
     }
     conditions.set("Deployed", false, "UninstallSuccessful", &message);
@@ -505,6 +512,23 @@ fn dependency_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
         conditions.remove("DependenciesReady");
     } else if let Some((ready, reason, message)) = dependencies::condition(report.dependencies) {
         conditions.set("DependenciesReady", ready, reason, &message);
+    }
+}
+
+/// Present only while messages wait. What the target answered stands in the status of the notice: it changes with each attempt.
+fn notice_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+    match report.undelivered {
+        None => {}
+        Some([]) => conditions.remove(NOTICES_FAILING),
+        Some(notices) => {
+            let shown = notices.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = notices.len().saturating_sub(MAX_NAMES);
+            let and = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let message = format!(
+                "messages about this custom resource wait: the targets of these notices do not take them: {shown}{and}; kubectl get notices"
+            );
+            conditions.set("NoticesFailing", true, "SendFailed", &message);
+        }
     }
 }
 

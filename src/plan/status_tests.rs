@@ -44,6 +44,7 @@ fn report<'a>(
         refused: None,
         scale: None,
         fields: None,
+        undelivered: None,
         dependencies: &[],
     }
 }
@@ -270,4 +271,23 @@ fn a_latch_that_is_written_alone_is_never_written_with_the_rest() {
     assert_eq!(alone["members"], of(2, 2));
     assert_eq!(written(&alone), json!({"db": {"ready": 2}}));
     assert_eq!(written(&new(Vec::new())), json!({"db": {"ready": 2, "latch": {"primary": {"epoch": 1}}}}));
+}
+
+#[test]
+fn messages_that_wait_are_a_condition_which_stays_until_more_is_known() {
+    let (old, objects) = (Map::new(), BTreeMap::from([(object("web"), Some(Health::Ready))]));
+    let with = |old: &Map<String, Value>, undelivered: Option<&[String]>| {
+        status(&Report { undelivered, ..report(old, &Situation::Settled, &objects) })
+    };
+    let names: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).into();
+    let failing = with(&old, Some(&names[..1]));
+    let found = condition(&failing, "NoticesFailing").unwrap();
+    assert_eq!((&found["status"], &found["reason"]), (&json!("True"), &json!("SendFailed")));
+    assert!(found["message"].as_str().unwrap().contains("do not take them: a;"), "{found}");
+    assert_eq!(patch(&failing, &with(&failing, Some(&names[..1]))), None, "the same again is no write");
+    assert_eq!(with(&failing, None), failing, "after a restart");
+    assert_eq!(condition(&with(&failing, Some(&[])), "NoticesFailing"), None);
+    let many = with(&old, Some(&names));
+    assert!(condition(&many, "NoticesFailing").unwrap()["message"].as_str().unwrap().contains("a, b, c and 1 more;"));
+    assert_eq!(condition(&failing, "Ready").unwrap()["status"], "True", "the release itself is well");
 }

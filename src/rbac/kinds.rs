@@ -163,6 +163,7 @@ pub const OTHERS: &[Row] = &[
     cluster("snapshot.storage.k8s.io", "VolumeSnapshotClass", "volumesnapshotclasses"),
     cluster("snapshot.storage.k8s.io", "VolumeSnapshotContent", "volumesnapshotcontents"),
     cluster("spire.spiffe.io", "ClusterSPIFFEID", "clusterspiffeids"),
+    namespaced("tillerman.dev", "Notice", "notices"),
     namespaced("traefik.containo.us", "IngressRoute", "ingressroutes"),
     namespaced("traefik.io", "IngressRoute", "ingressroutes"),
     cluster("trust.cert-manager.io", "Bundle", "bundles"),

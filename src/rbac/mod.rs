@@ -106,8 +106,9 @@ pub struct Rights {
     pub unknown: Vec<String>,
 }
 
-/// The group of our own documents in charts, which are no objects of a cluster.
+/// The group of our own documents in charts, which are no objects of a cluster; all but notices.
 const OURS: &str = "tillerman.dev";
+const NOTICE: &str = "Notice";
 
 /// Whether a `Members` document has the driver that labels pods. If none is rendered, nobody knows which driver one would have.
 fn labels_members(made: &[Made]) -> bool {
@@ -171,7 +172,8 @@ impl Rights {
         }
         rights.has_members = rights.made.keys().any(|pair| pair.group == OURS && pair.kind == "Members");
         rights.labels_members = rights.has_members && labels_members(made);
-        rights.made.retain(|pair, _| pair.group != OURS && !kinds::is_gone(&pair.group, &pair.kind));
+        let is_object = |pair: &Pair| pair.group != OURS || pair.kind == NOTICE;
+        rights.made.retain(|pair, _| is_object(pair) && !kinds::is_gone(&pair.group, &pair.kind));
         for ((pair, namespace), files) in &read.lookups {
             let resource = rights.resource(pair);
             let reach = match namespace {

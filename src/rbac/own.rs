@@ -30,6 +30,8 @@ pub struct Settings {
     pub rollouts: bool,
     /// The chart's Roles are not copied: the operator may grant anything.
     pub escalate: bool,
+    /// It carries out notices.
+    pub notices: bool,
     /// What the operator needs whatever it serves is left out: records, events, pods and the lease.
     pub charts_only: bool,
     /// The accounts that it impersonates.
@@ -116,6 +118,9 @@ fn operator(charts: &[Rights], settings: &Settings, rules: &mut Vec<Rule>) {
             "the lease of --leader-elect",
         );
     }
+    if settings.notices {
+        notices(&mut add);
+    }
     if settings.rollouts {
         let verbs = ["get", "list", "create", "patch", "delete"];
         add(Reach::Operator, "", &["secrets"], &verbs, "rollout: the charts that are kept");
@@ -139,6 +144,15 @@ fn operator(charts: &[Rights], settings: &Settings, rules: &mut Vec<Rule>) {
         let why = format!("definitions: {}", listed(&crds));
         add(Reach::Cluster, "apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "create", "update"], &why);
     }
+}
+
+/// `deploy/notices-role.yaml` is this.
+fn notices(add: &mut impl FnMut(Reach, &str, &[&str], &[&str], &str)) {
+    let why = "notices: what they have seen and have to send";
+    add(Reach::Release, "tillerman.dev", &["notices"], &["get", "list", "watch"], "notices");
+    add(Reach::Release, "tillerman.dev", &["notices/status"], &["patch"], why);
+    add(Reach::Release, "", &["secrets"], &["get"], "notices: logins, links and keys of their targets");
+    add(Reach::Release, "", &["pods"], &["list", "watch"], "notices about pods");
 }
 
 fn accounts(impersonated: &BTreeSet<Impersonated>, rules: &mut Vec<Rule>) {
@@ -196,10 +210,15 @@ fn granted(rights: &Rights, escalate: bool, rules: &mut Vec<Rule>) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
     use super::{Impersonated, Served, Settings, rules};
-    use crate::rbac::rules::merge;
+    use crate::rbac::rules::{Policy, merge};
     use crate::rbac::testing::chart;
     use crate::rbac::{Reach, Rights};
+    use crate::template::yaml;
 
     fn shown(files: &[(&str, &str)], reach: &Reach, escalate: bool) -> Vec<String> {
         let served = [Served { group: "a.io".to_owned(), plural: "webs".to_owned() }].into();
@@ -248,6 +267,36 @@ mod tests {
         assert!(!patches(&members("etcd")) && !patches(&members("jobs")));
         let never = format!("{{{{ if .Values.on }}}}{}{{{{ end }}}}", members("jobs"));
         assert!(patches(&never), "nobody knows which driver it will be");
+    }
+
+    #[test]
+    fn an_operator_of_notices_has_the_rights_of_the_role_in_deploy() {
+        let settings = Settings { notices: true, charts_only: true, ..Settings::default() };
+        let found = merge(rules(&[], &settings));
+        assert!(found.iter().all(|rule| rule.reach == Reach::Release));
+        let found: BTreeSet<String> = found.iter().map(|rule| rule.policy.to_string()).collect();
+        let role = yaml::parse(include_bytes!("../../deploy/notices-role.yaml")).unwrap();
+        let texts = |rule: &Value, field: &str| -> BTreeSet<String> {
+            rule[field].as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+        };
+        let policy = |rule: &Value| Policy {
+            groups: texts(rule, "apiGroups"),
+            resources: texts(rule, "resources"),
+            verbs: texts(rule, "verbs"),
+            ..Policy::default()
+        };
+        let written = role["rules"].as_array().unwrap().iter().map(|rule| policy(rule).to_string());
+        assert_eq!(found, written.collect());
+        let of_a_chart =
+            [("templates/a.yaml", "apiVersion: tillerman.dev/v1alpha1\nkind: Notice\nmetadata: {name: a}")];
+        let made =
+            "{apiGroups: [tillerman.dev], resources: [notices], verbs: [get, list, watch, create, patch, delete]}";
+        assert!(shown(&of_a_chart, &Reach::Release, false).contains(&made.to_owned()), "a chart that renders one");
+        // An operator with all rights of its own needs two more rules, and the others say what else they are for.
+        let all = |notices| merge(rules(&[], &Settings { notices, ..Settings::default() }));
+        assert_eq!(all(true).len(), all(false).len() + 2);
+        let secrets = all(true).into_iter().find(|rule| rule.policy.resources.contains("secrets")).unwrap();
+        assert_eq!(secrets.why, ["the records of releases", "notices: logins, links and keys of their targets"]);
     }
 
     #[test]

@@ -133,6 +133,7 @@ impl Controller {
             queue,
             waits: Arc::default(),
             touched: Arc::default(),
+            undelivered: Arc::default(),
             rollouts: Arc::default(),
             metrics: Arc::clone(metrics),
             tasks: tasks.clone(),
@@ -185,6 +186,8 @@ impl Controller {
         }
         if let Some(settings) = &self.notices {
             tasks.base("notices", Notices::new(Arc::clone(&self.ctx), settings).run());
+        } else {
+            self.ctx.undelivered.know();
         }
         let synced = Arc::clone(&self.history_synced);
         tasks.spawn("kinds in use", watch_kinds_in_use(Arc::clone(&self.ctx), synced, stop.clone()));

@@ -9,6 +9,7 @@ use tokio::sync::watch::Receiver;
 use super::kinds::Kinds;
 use super::memory::waits::Waits;
 use super::notices::touched::Touched;
+use super::notices::undelivered::Undelivered;
 use super::queue::Queue;
 use super::scope::Scope;
 use super::tasks::Tasks;
@@ -41,6 +42,8 @@ pub struct Shared {
     pub waits: Arc<Waits>,
     /// The custom resources that notices have to look at again.
     pub touched: Arc<Touched>,
+    /// The custom resources about which messages wait because their targets do not take them.
+    pub undelivered: Arc<Undelivered>,
     /// Signals that a roll-out may go on.
     pub rollouts: Arc<Notify>,
     /// Metrics.

@@ -133,6 +133,11 @@ const ROLES: &[(&str, &str)] = &[
 
 /// The head of the file PROJECT.
 pub const PROJECT_HEAD: &str = include_str!("files/PROJECT");
+/// The definition of notices, and what applies it, for a project whose operator carries out notices.
+const NOTICES: [(&str, &str); 2] = [
+    ("config/notices/kustomization.yaml", include_str!("files/config/notices/kustomization.yaml")),
+    ("config/notices/tillerman.dev_notices.yaml", include_str!("../../deploy/notice.yaml")),
+];
 /// The base of what `make bundle` writes.
 const SERVICE_VERSION: &str = include_str!("files/config/manifests/bases/clusterserviceversion.yaml");
 const WATCHES: &str = include_str!("files/watches.yaml");
@@ -144,11 +149,15 @@ pub fn watches(apis: &[Api]) -> Vec<u8> {
 
 /// The files that depend on names alone. `version` is that of the program, whose image the Dockerfile begins with.
 pub fn files(project: &Project, apis: &[Api], version: &str) -> Files {
-    let names = context! { name => &project.name, apis => Value::from(Serde(apis)), version };
+    let notices = project.notices;
+    let names = context! { name => &project.name, apis => Value::from(Serde(apis)), version, notices };
     let mut files: Files =
         TEMPLATES.iter().map(|(path, template)| ((*path).to_owned(), rendered(template, &names))).collect();
     let base = format!("config/manifests/bases/{}.clusterserviceversion.yaml", project.name);
     files.insert(base, rendered(SERVICE_VERSION, &names));
+    for (path, text) in NOTICES.iter().filter(|_| notices) {
+        files.insert((*path).to_owned(), text.as_bytes().to_vec());
+    }
     for api in apis {
         for (role, template) in ROLES {
             let path = format!("config/rbac/{}_{role}_role.yaml", api.role_prefix);
@@ -196,8 +205,9 @@ mod tests {
 
     #[test]
     fn every_yaml_file_is_yaml() {
-        for groups in [&[][..], &["apps"], &["apps", "db"]] {
-            let (project, apis) = project(groups);
+        for (groups, notices) in [(&[][..], false), (&["apps"], true), (&["apps", "db"], false)] {
+            let (mut project, apis) = project(groups);
+            project.notices = notices;
             let mut all = files(&project, &apis, "localhost/tillerman");
             all.insert("watches.yaml".to_owned(), watches(&apis));
             for (path, text) in
@@ -207,6 +217,26 @@ mod tests {
                     crate::template::yaml::parse(&document).unwrap_or_else(|e| panic!("{path}: {e}"));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_project_with_notices_has_their_definition_and_the_flag() {
+        let (mut project, apis) = project(&["apps"]);
+        let without = files(&project, &apis, "x");
+        project.notices = true;
+        let with = files(&project, &apis, "x");
+        let new: Vec<&str> = with.keys().filter(|path| !without.contains_key(*path)).map(String::as_str).collect();
+        assert_eq!(new, ["config/notices/kustomization.yaml", "config/notices/tillerman.dev_notices.yaml"]);
+        let text = |path: &str| String::from_utf8(with[path].clone()).unwrap();
+        assert!(text("config/manager/manager.yaml").contains("=:8081\n          - --notices\n        # `make deploy`"));
+        assert!(text("config/manifests/kustomization.yaml").contains("- ../default\n- ../notices\n- ../samples\n"));
+        assert!(text("Makefile").contains("run --watches-file=watches.yaml --notices\n"));
+        let apply = "\t$(KUBECTL) apply --server-side -k config/notices\n";
+        assert_eq!(text("Makefile").matches(apply).count(), 2, "{}", text("Makefile"));
+        for (path, file) in &without {
+            let file = String::from_utf8_lossy(file);
+            assert!(!file.contains("notices"), "{path}: {file}");
         }
     }
 

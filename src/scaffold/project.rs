@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 const LAYOUT: &str = "helm.sdk.operatorframework.io/v1";
 /// The version of the format.
 const VERSION: &str = "3";
-/// Where the charts of the kinds came from, among the settings of plugins.
+/// Where the charts of the kinds came from, and whether the operator carries out notices, among the settings of plugins.
 const PLUGIN: &str = "charts.tillerman.dev/v1";
 
 /// A project: its names, and its kinds.
@@ -20,6 +20,8 @@ pub struct Project {
     pub domain: String,
     /// The kinds, in the order in which they were added.
     pub resources: Vec<Resource>,
+    /// Whether the operator carries out notices.
+    pub notices: bool,
     /// The comments at the top of the file; empty for those of a new one.
     head: String,
     /// What else the file has, which is kept.
@@ -110,6 +112,7 @@ impl Project {
         let resources = fields.remove("resources");
         let sources =
             fields.get_mut("plugins").and_then(Value::as_object_mut).and_then(|plugins| plugins.remove(PLUGIN));
+        project.notices = sources.as_ref().is_some_and(|ours| ours["notices"] == true);
         for resource in resources.as_ref().and_then(Value::as_array).into_iter().flatten() {
             let field = |name: &str| resource.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
             let mut read = Resource {
@@ -170,9 +173,15 @@ impl Project {
             fields.insert("plugins".into(), json!({"manifests.sdk.operatorframework.io/v2": {}}));
         }
         let sources: Vec<Value> = self.resources.iter().filter_map(source).collect();
-        if let Some(plugins) = fields.get_mut("plugins").and_then(Value::as_object_mut).filter(|_| !sources.is_empty())
-        {
-            plugins.insert(PLUGIN.into(), json!({"charts": sources}));
+        let mut ours = Map::new();
+        if !sources.is_empty() {
+            ours.insert("charts".into(), json!(sources));
+        }
+        if self.notices {
+            ours.insert("notices".into(), true.into());
+        }
+        if let Some(plugins) = fields.get_mut("plugins").and_then(Value::as_object_mut).filter(|_| !ours.is_empty()) {
+            plugins.insert(PLUGIN.into(), ours.into());
         }
         if !self.resources.is_empty() {
             let resources: Vec<Value> = self.resources.iter().map(resource).collect();
@@ -248,8 +257,10 @@ mod tests {
             ..web()
         });
         project.add(Resource { group: "db".into(), kind: "Mysql".into(), plural: Some("mysqls".into()), ..web() });
+        project.notices = true;
         let text = project.write("# head\n").unwrap();
         let read = Project::read(&text).unwrap();
+        assert!(read.notices && !Project::read(&text.replace("notices: true", "notices: false")).unwrap().notices);
         assert_eq!(read.write("# head\n").unwrap(), text);
         assert_eq!((read.resources, read.name), (project.resources, project.name));
         assert!(text.contains("multigroup: true"), "{text}");

@@ -289,6 +289,11 @@ fn the_pages_about_values_and_objects_can_be_followed() {
 }
 
 #[test]
+fn the_page_about_notices_can_be_followed() {
+    check(&["docs/notices.md"]);
+}
+
+#[test]
 fn blocks_are_found_with_their_marks_and_outputs() {
     let text = "a\n\n<!-- not run: no release -->\n```sh\none\n```\n```sh\ntwo\n2\n```\n\n```text\nout\n```\n\n<!-- fails -->\n```sh\nthree\n```\n";
     let found = blocks(text).unwrap();

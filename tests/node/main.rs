@@ -8,6 +8,7 @@ mod failures;
 mod install;
 mod issued;
 mod mysql;
+mod notices;
 mod php;
 mod project;
 mod restore;

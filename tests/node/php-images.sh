@@ -65,12 +65,7 @@ redis() {
 	pack localhost/redis:7.0 "$1" "$config" "$work/redis"
 }
 
-mailpit() {
-	"$here/../cluster/build-tools.sh" mail
-	mkdir -p "$work/mailpit"
-	cp "$TOOLS/mailpit" "$work/mailpit/mailpit"
-	pack localhost/mailpit:test "$1" '{"Entrypoint":["/mailpit"],"User":"65532"}' "$work/mailpit"
-}
+mailpit() { "$here/mail-image.sh" "$1"; }
 
 exporter() {
 	"$here/../cluster/build-tools.sh" exporter

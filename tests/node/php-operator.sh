@@ -20,17 +20,9 @@ for archive in "$folder"/images/*.tar "$IMAGES-php"/*.tar; do ctr -n k8s.io imag
 rm -rf "$folder/stack-operator"
 mkdir "$folder/stack-operator"
 cd "$folder/stack-operator"
-show tillerman init --domain tillerman.dev --group databases --version v1alpha1 --kind MySQLCluster --plural mysqlclusters --helm-chart "$top/charts/mysql"
+show tillerman init ${4:+--notices} --domain tillerman.dev --group databases --version v1alpha1 --kind MySQLCluster --plural mysqlclusters --helm-chart "$top/charts/mysql"
 show tillerman create api --group apps --version v1alpha1 --kind PhpApp --helm-chart "$top/charts/php"
 cat "$top/examples/stack/watches.yaml" >watches.yaml
 sed -i 's|chart: charts/|chart: helm-charts/|' watches.yaml
-if [ "${4:-}" = notices ]; then
-	sed -i 's/^\( *\)- --leader-elect$/&\n\1- --notices/' config/manager/manager.yaml
-	grep -q -e --notices config/manager/manager.yaml
-	kubectl apply -f "$top/deploy/notice.yaml" -f "$top/deploy/notices-role.yaml" >/dev/null
-	# Before the operator starts: it asks seldom for what it may not see.
-	kubectl create clusterrolebinding stack-operator-notices --clusterrole=tillerman-notices \
-		--serviceaccount=stack-operator-system:stack-operator-controller-manager --dry-run=client -o yaml | kubectl apply -f - >/dev/null
-fi
 show make image-load deploy >/dev/null
 kubectl -n stack-operator-system rollout status deployment/stack-operator-controller-manager --timeout=120s >/dev/null

@@ -22,7 +22,7 @@ undeploy() {
 	kubectl delete -k "$work/project/config/default" --ignore-not-found --timeout=60s
 	kubectl delete etcd --all --all-namespaces --ignore-not-found --timeout=60s
 	kubectl delete -f "$here/../../examples/etcd/operator.yaml" --ignore-not-found --timeout=60s
-	[ -z "$agent" ] || kubectl delete mysql --all --all-namespaces --ignore-not-found --timeout=60s
+	[ -z "$agent" ] || kubectl delete mysql,hungries --all --all-namespaces --ignore-not-found --timeout=60s
 	[ -z "$agent" ] || kubectl delete -k "$work/mysql-operator/config/default" --ignore-not-found --timeout=60s
 } >"$work/undeploy.log" 2>&1
 
@@ -86,7 +86,7 @@ case ${TEST:-php} in php*)
 	[ -z "${TEST:-}" ] || exit 0 ;;
 esac
 
-if [ -n "$agent" ]; then "$here/mysql-operator.sh" "$bin" "$agent" "$work"; else skip="$skip --skip mysql::"; fi
+if [ -n "$agent" ]; then "$here/mysql-operator.sh" "$bin" "$agent" "$work"; else skip="$skip --skip mysql:: --skip notices::"; fi
 
 # What `make deploy IMG=…` does: `kustomize edit set image`, `kustomize build | kubectl apply`.
 cat >>"$work/project/config/manager/kustomization.yaml" <<EOF

@@ -1,10 +1,12 @@
 //! A real server of mail with STARTTLS and a login, and receivers that behave badly.
 
 use crate::harness::{Space, eventually, free_port};
+pub use crate::support::mail::Arrived;
+use crate::support::mail::{Mailbox, certificates};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -12,41 +14,15 @@ use std::sync::{Arc, Mutex};
 pub struct Mail {
     child: Option<Child>,
     pub port: u16,
-    http: u16,
+    mailbox: Mailbox,
     args: Vec<String>,
-}
-
-/// A message as it arrived.
-#[derive(Clone, Debug)]
-pub struct Arrived {
-    pub id: String,
-    pub subject: String,
-    pub text: String,
-    pub references: String,
-}
-
-fn openssl(dir: &Path, args: &[&str]) {
-    let output = Command::new("openssl").args(args).current_dir(dir).output().expect("openssl is there");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// An authority, and a certificate of it for 127.0.0.1: `ca.crt`, `tls.crt`, `tls.key`.
-pub fn certificates(dir: &Path) {
-    let ec = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
-    let ca = ["req", "-x509", "-keyout", "ca.key", "-out", "ca.crt", "-days", "30", "-subj", "/CN=test"];
-    openssl(dir, &[&ca[..], &ec[..]].concat());
-    openssl(dir, &[&["req", "-keyout", "tls.key", "-out", "tls.csr", "-subj", "/CN=127.0.0.1"][..], &ec[..]].concat());
-    std::fs::write(dir.join("ext"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n").unwrap();
-    let sign =
-        ["x509", "-req", "-in", "tls.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "30"];
-    openssl(dir, &[&sign[..], &["-extfile", "ext", "-out", "tls.crt"]].concat());
 }
 
 impl Mail {
     /// Starts a server, and makes the Secrets with which notices reach it: `login` and `authority`.
     pub fn start(space: &Space) -> Self {
         let dir = space.dir();
-        certificates(dir);
+        certificates(dir, "IP:127.0.0.1,DNS:localhost");
         let (port, http) = (free_port(), free_port());
         let auth = space.file("smtp-auth", "operator:correct-horse\n");
         let path = |name: &str| dir.join(name).display().to_string();
@@ -75,7 +51,8 @@ impl Mail {
         space.kubectl(&["annotate", "secret", "login", "tillerman.dev/notice-hosts=127.0.0.1"]).unwrap();
         let authority = format!("--from-file=ca.crt={}", path("ca.crt"));
         space.kubectl(&["create", "secret", "generic", "authority", &authority]).unwrap();
-        let mut mail = Self { child: None, port, http, args: args.into() };
+        let mailbox = Mailbox { address: Ipv4Addr::LOCALHOST.into(), http };
+        let mut mail = Self { child: None, port, mailbox, args: args.into() };
         mail.up();
         mail
     }
@@ -96,69 +73,20 @@ impl Mail {
         }
     }
 
-    fn http(&self, method: &str, path: &str, body: &str) -> Result<Value, String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.http)).map_err(|e| e.to_string())?;
-        let head = format!("{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\r\n", body.len());
-        stream.write_all(format!("{head}{body}").as_bytes()).map_err(|e| e.to_string())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).map_err(|e| e.to_string())?;
-        let (head, body) = answer.split_once("\r\n\r\n").ok_or("no answer")?;
-        if !head.contains(" 200 ") {
-            return Err(answer);
-        }
-        serde_json::from_str(body).map_err(|e| format!("{e}: {body}"))
-    }
-
-    fn get(&self, path: &str) -> Result<Value, String> {
-        self.http("GET", path, "")
-    }
-
-    /// Lets it refuse each recipient with this code; 0 for none.
-    pub fn refuse(&self, code: u16) {
-        let of =
-            |probability: u16| json!({"ErrorCode": if code == 0 { 451 } else { code }, "Probability": probability});
-        let chaos = json!({"Recipient": of(if code == 0 { 0 } else { 100 }), "Sender": of(0), "Authentication": of(0)});
-        self.http("PUT", "/api/v1/chaos", &chaos.to_string()).unwrap();
-    }
-
-    /// The messages that arrived, the oldest first.
-    pub fn arrived(&self) -> Vec<Arrived> {
-        let list = self.get("/api/v1/messages?limit=500").unwrap();
-        let mut all: Vec<Arrived> = list["messages"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|one| {
-                let id = one["ID"].as_str().unwrap();
-                let whole = self.get(&format!("/api/v1/message/{id}")).unwrap();
-                let headers = self.get(&format!("/api/v1/message/{id}/headers")).unwrap();
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                Arrived {
-                    id: text(&whole["MessageID"]),
-                    subject: text(&whole["Subject"]),
-                    text: text(&whole["Text"]).replace("\r\n", "\n"),
-                    references: text(&headers["References"][0]),
-                }
-            })
-            .collect();
-        all.reverse();
-        all
-    }
-
-    /// Waits for so many messages.
-    pub fn wait(&self, count: usize) -> Vec<Arrived> {
-        eventually(&format!("{count} messages arrive"), || {
-            let all = self.arrived();
-            if all.len() >= count { Ok(all) } else { Err(format!("{all:?}")) }
-        })
-    }
-
     /// The target of a notice that sends to it.
     pub fn target(&self) -> Value {
         json!({"smtp": {
             "host": "127.0.0.1", "port": self.port, "from": "Tillerman <tillerman@example.com>", "to": ["ops@example.com"],
             "auth": {"secretName": "login"}, "caSecret": "authority",
         }})
+    }
+}
+
+impl Deref for Mail {
+    type Target = Mailbox;
+
+    fn deref(&self) -> &Mailbox {
+        &self.mailbox
     }
 }
 

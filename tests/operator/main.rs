@@ -31,6 +31,7 @@ mod members;
 mod metrics;
 mod mysql_chart;
 mod needed;
+mod notice_events;
 mod notices;
 mod operations;
 mod outage;

@@ -2,6 +2,7 @@
 
 use crate::harness::{Operator, Space, established, eventually, kubectl, program, repository};
 use crate::mail::{Arrived, Mail, receiver, silent};
+use crate::rights::{forbidden, with_exactly};
 use crate::support::api;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ fn serve() {
 }
 
 /// A namespace whose operators may reach this machine, and try again soon.
-fn space(name: &str) -> Space {
+pub fn space(name: &str) -> Space {
     serve();
     let mut space = Space::new(name);
     space.env.push(("TILLERMAN_NOTICE_RETRY", PathBuf::from("200")));
@@ -30,7 +31,7 @@ fn operator(space: &Space) -> Operator {
 }
 
 /// Applies a notice, and waits until the operator has looked at the namespace with it.
-fn notice(space: &Space, name: &str, target: &Value, more: &Value) {
+pub fn notice(space: &Space, name: &str, target: &Value, more: &Value) {
     let mut spec = json!({"target": target, "window": "1s"});
     spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let body = json!({"apiVersion": "tillerman.dev/v1alpha1", "kind": "Notice",
@@ -49,13 +50,13 @@ fn notice(space: &Space, name: &str, target: &Value, more: &Value) {
     });
 }
 
-fn read(space: &Space, name: &str) -> Result<Value, String> {
+pub fn read(space: &Space, name: &str) -> Result<Value, String> {
     let text = space.kubectl(&["get", KIND, name, "-o", "json"])?;
     serde_json::from_str(&text).map_err(|e| e.to_string())
 }
 
 /// Waits for the condition of a notice to have a reason; its message.
-fn wait(space: &Space, name: &str, reason: &str) -> String {
+pub fn wait(space: &Space, name: &str, reason: &str) -> String {
     eventually(&format!("notice {name} is {reason}"), || {
         let found = read(space, name)?;
         let ready = &found["status"]["conditions"][0];
@@ -173,6 +174,136 @@ fn nothing_is_lost_while_the_server_is_down_refuses_or_hangs_and_nobody_else_wai
     }
     assert_eq!(read(&space, "hanging").unwrap()["status"]["waiting"], 4, "a message of each waits");
     assert!(operator.stop());
+}
+
+/// The condition of a custom resource about which messages wait; `None` if none do.
+fn failing(space: &Space, name: &str) -> Option<Value> {
+    let conditions = space.get(&format!("web/{name}")).unwrap()["status"]["conditions"].clone();
+    conditions.as_array().unwrap().iter().find(|c| c["type"] == "NoticesFailing").cloned()
+}
+
+#[test]
+fn a_custom_resource_says_that_messages_about_it_wait() {
+    let space = space("undelivered");
+    let mut mail = Mail::start(&space);
+    let operator = operator(&space);
+    notice(&space, "ops", &mail.target(), &json!({"events": ["Upgraded"]}));
+    for name in ["a", "b"] {
+        space.apply("Web", name, &json!({}));
+        space.wait_web(name);
+    }
+    mail.down();
+    space.apply("Web", "a", &json!({"greeting": "two"}));
+    let condition = space.wait("web/a", "NoticesFailing", "True");
+    assert_eq!(condition["reason"], "SendFailed");
+    let message = condition["message"].as_str().unwrap();
+    assert!(message.contains(": ops; ") && !message.contains("127.0.0.1"), "{message}");
+    assert_eq!(failing(&space, "b"), None, "nothing waits about it");
+    assert_eq!(space.condition("web/a", "Ready").unwrap()["reason"], "Progressing", "the release itself is as it was");
+    // It stays while an operator starts, which does not write it again.
+    assert!(operator.stop());
+    let version = |space: &Space| space.get("web/a").unwrap()["metadata"]["resourceVersion"].clone();
+    let before = (version(&space), wait(&space, "ops", "SendFailed"));
+    let operator = self::operator(&space);
+    eventually("the operator has tried", || {
+        let metrics = operator.metrics();
+        let tried = metrics.contains(r#"tillerman_notices_total{target="smtp",result="failed"} "#);
+        if tried { Ok(()) } else { Err(metrics) }
+    });
+    assert_eq!((version(&space), wait(&space, "ops", "SendFailed")), before);
+    // It goes with the delivery, and then nothing costs a request.
+    mail.up();
+    mail.wait(1);
+    eventually("the condition is gone", || match failing(&space, "a") {
+        None => Ok(()),
+        Some(condition) => Err(condition.to_string()),
+    });
+    wait(&space, "ops", "Watching");
+    operator.rests(&space, 2);
+    // So does a condition of a notice that somebody deletes, and one of an operator without notices.
+    for without in [false, true] {
+        mail.down();
+        space.apply("Web", "a", &json!({"greeting": if without { "four" } else { "three" }}));
+        space.wait("web/a", "NoticesFailing", "True");
+        if without {
+            assert!(operator.stop());
+            let watches = space.watches(&[("Web", "web"), ("Failing", "failing")]);
+            let _without = space.operator(&watches, &[]);
+            eventually("the condition is gone", || match failing(&space, "a") {
+                None => Ok(()),
+                Some(condition) => Err(condition.to_string()),
+            });
+            return;
+        }
+        space.kubectl(&["delete", KIND, "ops"]).unwrap();
+        eventually("the condition is gone", || match failing(&space, "a") {
+            None => Ok(()),
+            Some(condition) => Err(condition.to_string()),
+        });
+        notice(&space, "ops", &mail.target(), &json!({"events": ["Upgraded"]}));
+    }
+}
+
+/// The rules are those that `tillerman rbac --notices` prints for the chart.
+#[test]
+fn an_operator_of_notices_needs_exactly_the_rights_that_are_printed() {
+    serve();
+    let mut space = with_exactly("noticerights", &repository("tests/charts/web"), &["--notices"]);
+    space.env.push(("TILLERMAN_NOTICE_RETRY", PathBuf::from("200")));
+    let mail = Mail::start(&space);
+    let watches = space.watches(&[("Web", "web")]);
+    let operator = space.operator(&watches, &["--notices", "--notice-hosts=127.0.0.1", "--leader-elect"]);
+    let events = [&POD_EVENTS[..], &["Installed"]].concat();
+    notice(&space, "all", &mail.target(), &json!({"events": events}));
+    space.apply("Web", "a", &json!({}));
+    let pod = pods(&space, "a", 1).remove(0);
+    say(&space, &pod, true, 0, &json!({}));
+    let found = mail.wait_line(|line| line.ends_with("PodStarted, Deployment/a-web"), "that the pod started");
+    assert!(found.contains("Web a: "), "{found}");
+    wait_empty(&space, "all");
+    assert!(operator.stop());
+    assert_eq!(forbidden(&space), BTreeSet::new());
+}
+
+/// A project with `init --notices`: its bundle has the definition of notices and the rights.
+#[test]
+fn a_project_with_notices_has_them_in_its_bundle() {
+    let space = Space::new("noticebundle");
+    let folder = space.dir().join("project");
+    std::fs::create_dir_all(&folder).unwrap();
+    let run = |command: &str, args: &[&str]| {
+        let output = std::process::Command::new(command).args(args).current_dir(&folder).output().unwrap();
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{command} {args:?}: {text}");
+        text
+    };
+    let chart = repository("tests/charts/web").display().to_string();
+    let api = ["--group", "apps", "--kind", "Page", "--helm-chart", &chart];
+    let init = ["init", "--domain", "example.com", "--project-name", "page"];
+    run(&program(), &[&init[..], &["--notices"], &api[..]].concat());
+    let read = |path: &str| std::fs::read_to_string(folder.join(path)).unwrap_or_else(|why| panic!("{path}: {why}"));
+    assert!(read("PROJECT").contains("notices: true"), "{}", read("PROJECT"));
+    let role = read("config/rbac/role.yaml");
+    assert!(role.contains("resources: [notices/status]\n    verbs: [patch]"), "{role}");
+    // What was chosen stays, and the commands change nothing.
+    let printed = run(&program(), &["create", "api", "--all"]) + &run(&program(), &init);
+    assert!(!printed.contains("updated") && !printed.contains("removed"), "{printed}");
+    run("make", &["bundle", &format!("TILLERMAN={}", program())]);
+    assert_eq!(read("bundle/manifests/tillerman.dev_notices.yaml"), read("config/notices/tillerman.dev_notices.yaml"));
+    let version = tillerman::template::yaml::parse(read("bundle/manifests/page.clusterserviceversion.yaml").as_bytes());
+    let version = version.unwrap();
+    let owned = version.pointer("/spec/customresourcedefinitions/owned").and_then(Value::as_array).unwrap();
+    let kinds: BTreeSet<&str> = owned.iter().filter_map(|one| one["kind"].as_str()).collect();
+    assert_eq!(kinds, BTreeSet::from(["Notice", "Page"]));
+    let deployment = version.pointer("/spec/install/spec/deployments/0/spec/template/spec/containers/0/args");
+    assert!(deployment.unwrap().as_array().unwrap().contains(&json!("--notices")), "{version}");
+    let rules = version.pointer("/spec/install/spec/clusterPermissions/0/rules").and_then(Value::as_array).unwrap();
+    let of_notices = rules.iter().filter(|rule| rule["apiGroups"] == json!(["tillerman.dev"]));
+    let resources: Vec<&Value> = of_notices.map(|rule| &rule["resources"][0]).collect();
+    assert_eq!(resources, ["notices", "notices/status"]);
+    // The API server takes all of it, as it would from OLM.
+    let files = folder.join("config/notices").display().to_string();
+    kubectl(&["apply", "--server-side", "--dry-run=server", "-k", &files], None).unwrap();
 }
 
 /// Kills the operator at a point of the way of a message, and returns what arrived.
@@ -327,6 +458,9 @@ fn a_notice_sees_its_own_namespace_and_reaches_no_address_of_the_machine() {
     let mut both = here;
     both.env.push(("WATCH_NAMESPACE", PathBuf::from(format!("{},{}", both.name, there.name))));
     let operator = both.operator(&watches, &["--notices"]);
+    // One that is there when the notice first looks, and one that comes later.
+    both.apply("Web", "earlier", &json!({}));
+    both.wait_web("earlier");
     notice(&there, "ops", &mail.target(), &json!({}));
     both.apply("Web", "a", &json!({}));
     both.wait_web("a");
@@ -336,7 +470,7 @@ fn a_notice_sees_its_own_namespace_and_reaches_no_address_of_the_machine() {
     assert!(why.contains("127.0.0.1 is refused: it is a loopback address"), "{why}");
     let status = read(&there, "ops").unwrap()["status"].clone();
     assert!(status["state"]["releases"].get("Web.test.tillerman.dev/b").is_some(), "{status}");
-    assert!(!status.to_string().contains("/a\""), "{status}");
+    assert_eq!(status["state"]["releases"].as_object().map(serde_json::Map::len), Some(1), "{status}");
     assert!(mail.arrived().is_empty());
     let metadata = json!({"webhook": {"url": "http://169.254.169.254/latest/meta-data", "tls": "none"}});
     notice(&there, "metadata", &metadata, &json!({}));
@@ -344,6 +478,15 @@ fn a_notice_sees_its_own_namespace_and_reaches_no_address_of_the_machine() {
     let why = wait(&there, "metadata", "SendFailed");
     assert!(why.contains("169.254.169.254 is refused: it is a link-local address"), "{why}");
     assert!(operator.stop());
+}
+
+/// The signature of a body with the key of the test, as openssl makes it.
+fn hmac(space: &Space, body: &[u8]) -> String {
+    let file = space.dir().join("body");
+    std::fs::write(&file, body).unwrap();
+    let output = std::process::Command::new("openssl").args(["dgst", "-sha256", "-hmac", "Jefe"]).arg(file).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    format!("sha256={}", text.rsplit_once("= ").unwrap().1.trim())
 }
 
 #[test]
@@ -390,8 +533,7 @@ fn a_webhook_is_signed_and_no_redirect_is_followed() {
     let paths: BTreeSet<&str> = got.iter().map(|request| &*request.path).collect();
     assert_eq!(paths, formats.map(|format| format!("/{format}?a=b")).iter().map(|p| &**p).collect());
     for request in &got {
-        let signature = request.header("x-tillerman-signature-256").unwrap();
-        assert_eq!(signature, tillerman::notices::webhook::signature(b"Jefe", &request.body).unwrap());
+        assert_eq!(request.header("x-tillerman-signature-256"), Some(&*hmac(&space, &request.body)));
         assert!(request.header("idempotency-key").is_some_and(|key| !key.is_empty()));
         assert_eq!(request.header("content-type"), Some("application/json"));
     }

@@ -18,9 +18,9 @@ use crate::rights::{forbidden, with_exactly};
 const PATIENCE: u64 = 180;
 
 /// A release `a` with a cluster.
-struct Cluster {
-    space: Space,
-    agents: Agents,
+pub struct Cluster {
+    pub space: Space,
+    pub agents: Agents,
     net: String,
     values: Map<String, Value>,
 }
@@ -30,7 +30,7 @@ impl Cluster {
         Self::within(Space::new(test))
     }
 
-    fn within(space: Space) -> Self {
+    pub fn within(space: Space) -> Self {
         let net = net(&space, "a");
         let folder = space.dir().join("certificates");
         std::fs::create_dir_all(&folder).unwrap();
@@ -45,7 +45,7 @@ impl Cluster {
     }
 
     /// Makes the Secret with the certificates that the operator shows.
-    fn secret(&self, name: &str, key: &str) {
+    pub fn secret(&self, name: &str, key: &str) {
         let folder = self.space.dir().join("certificates").display().to_string();
         let file = |key: &str, file: &str| format!("--from-file={key}={folder}/{file}");
         let (ca, certificate, key) = (file("ca.crt", "ca.crt"), file("tls.crt", "client.crt"), file("tls.key", key));
@@ -62,12 +62,12 @@ impl Cluster {
         (cluster, operator)
     }
 
-    fn set(&mut self, values: &Value) {
+    pub fn set(&mut self, values: &Value) {
         self.values.extend(values.as_object().cloned().unwrap_or_default());
         self.space.apply("Web", "a", &Value::Object(self.values.clone()));
     }
 
-    fn resize(&mut self, size: u32) {
+    pub fn resize(&mut self, size: u32) {
         self.set(&json!({"size": size}));
     }
 
@@ -77,7 +77,7 @@ impl Cluster {
     }
 
     /// The ordinal of the primary, by the latch.
-    fn primary(&self) -> u32 {
+    pub fn primary(&self) -> u32 {
         let latched = self.latched().unwrap();
         u32::try_from(latched["ordinal"].as_u64().unwrap_or_else(|| panic!("{latched}"))).unwrap()
     }
@@ -96,7 +96,7 @@ impl Cluster {
     }
 
     /// Waits until there are so many members, nothing is left to do, and a fail-over is safe where there are replicas.
-    fn wait(&self, size: u32) {
+    pub fn wait(&self, size: u32) {
         let replicas = size as usize - 1;
         eventually_within(PATIENCE, &format!("there are {size} members"), || {
             let web = self.space.get("web/a")?;
@@ -164,7 +164,7 @@ impl Cluster {
 /// is lost. The operator has exactly the rights that `tillerman rbac` prints for the chart.
 #[test]
 fn a_cluster_grows_fails_over_and_shrinks_with_its_primary_among_those_that_go() {
-    let mut cluster = Cluster::within(with_exactly("primary", &repository("tests/charts/primary")));
+    let mut cluster = Cluster::within(with_exactly("primary", &repository("tests/charts/primary"), &[]));
     let operator = cluster.operator();
     cluster.resize(1);
     cluster.wait_message("waiting for Secret certificates, which spec.primary.tls names");

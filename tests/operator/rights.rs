@@ -91,12 +91,12 @@ fn rbac(space: &Space, chart: &Path, more: &[&str]) -> (String, bool) {
     (String::from_utf8(output.stdout).unwrap(), output.status.success())
 }
 
-/// A namespace whose operators act as a ServiceAccount with exactly the rules that are printed for a chart.
-pub fn with_exactly(test: &str, chart: &Path) -> Space {
+/// A namespace whose operators act as a ServiceAccount with exactly the rules that are printed for a chart, and `more` flags.
+pub fn with_exactly(test: &str, chart: &Path, more: &[&str]) -> Space {
     let mut space = Space::new(test);
     kubectl(&["delete", "clusterrolebinding", &space.name], None).unwrap();
     space.kubectl(&["create", "serviceaccount", "operator"]).unwrap();
-    let roles = rbac(&space, chart, &[]).0;
+    let roles = rbac(&space, chart, more).0;
     space.file("roles.yaml", &roles);
     // Those that the chart names, which an administrator makes.
     let named: BTreeSet<&str> = roles.lines().filter_map(|line| line.strip_prefix("  namespace: ")).collect();
@@ -108,7 +108,7 @@ pub fn with_exactly(test: &str, chart: &Path) -> Space {
     kubectl(&["apply", "-f", "-"], Some(&roles)).unwrap_or_else(|why| panic!("{}: {why}\n{roles}", chart.display()));
     space.user = format!("system:serviceaccount:{}:operator", space.name);
     // The API server knows of the rights a moment later.
-    eventually("the ServiceAccount has the rights", || match rbac(&space, chart, &["--check"]) {
+    eventually("the ServiceAccount has the rights", || match rbac(&space, chart, &[more, &["--check"]].concat()) {
         (_, true) => Ok(()),
         (missing, false) => Err(missing),
     });
@@ -117,7 +117,7 @@ pub fn with_exactly(test: &str, chart: &Path) -> Space {
 
 /// Installs a chart, upgrades it under other names so that the first objects are pruned, and deletes it; what was refused.
 fn lives(chart: &Path, name: &str, before: &Value, after: &Value) -> BTreeSet<String> {
-    let space = with_exactly(name, chart);
+    let space = with_exactly(name, chart, &[]);
     let operator = space.operator(&space.watches(&[("Web", &chart.display().to_string())]), &["--leader-elect"]);
     let object = format!("web/{name}");
     space.apply("Web", name, before);
@@ -157,7 +157,7 @@ fn charts_live_under_exactly_the_rights_that_are_printed() {
 #[test]
 fn a_missing_right_is_named_with_the_rule_to_add() {
     let chart = repository("tests/charts/web");
-    let space = with_exactly("rights-missing", &chart);
+    let space = with_exactly("rights-missing", &chart, &[]);
     let (all, is_whole) = rbac(&space, &chart, &["--check"]);
     assert!(is_whole && all.contains("has all"), "{all}");
     // The role without its rule for Deployments.

@@ -13,6 +13,8 @@ pub mod harness;
 #[cfg(feature = "operator")]
 pub mod kubelet;
 #[cfg(feature = "operator")]
+pub mod mail;
+#[cfg(feature = "operator")]
 pub mod node;
 #[cfg(feature = "mariadb-agent")]
 pub mod rows;

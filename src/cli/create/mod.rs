@@ -98,7 +98,7 @@ pub fn run(Command::Api(args): &Command) -> Result<(), CliError> {
     };
     if args.all {
         let mut written = Written::default();
-        generate(&project, &mut written, None)?;
+        generate(&project, &project, &mut written, None)?;
         return written.report();
     }
     api(&args.api, project, Written::default())
@@ -114,9 +114,9 @@ pub fn read() -> Result<Option<Project>, CliError> {
     }
 }
 
-/// Writes a project with the kinds that it has.
-pub fn project(project: &Project, written: &mut Written) -> Result<(), CliError> {
-    generate(project, written, None)
+/// Writes a project with the kinds that it has. `before` is what it was.
+pub fn project(project: &Project, before: &Project, written: &mut Written) -> Result<(), CliError> {
+    generate(project, before, written, None)
 }
 
 /// Adds a kind to a project, or updates it.
@@ -170,7 +170,7 @@ pub fn api(args: &ApiArgs, mut project: Project, mut written: Written) -> Result
             written.values = fetched::changes(&older, &chart)?;
         }
     }
-    generate(&project, &mut written, Some((&before, index, Path::new(&folder))))?;
+    generate(&project, &before, &mut written, Some((index, Path::new(&folder))))?;
     written.report()?;
     let is_known = before.resources.iter().any(|known| known.is(&project.resources[index]));
     println!("{}", if is_known { NEXT_OF_AN_UPDATE } else { NEXT });
@@ -257,12 +257,17 @@ struct Made {
     evidence: Vec<Evidence>,
 }
 
-/// Generates all files but the charts. `added` is the project before, and the index and the chart's folder of the kind that came.
-fn generate(project: &Project, written: &mut Written, added: Option<(&Project, usize, &Path)>) -> Result<(), CliError> {
+/// Generates all files but the charts. `before` is the project before, and `added` the index and the chart's folder of the kind that came.
+fn generate(
+    project: &Project,
+    before: &Project,
+    written: &mut Written,
+    added: Option<(usize, &Path)>,
+) -> Result<(), CliError> {
     let mut kinds = Vec::new();
     for (index, resource) in project.resources.iter().enumerate() {
         let folder = match added {
-            Some((_, new, folder)) if new == index => folder.to_owned(),
+            Some((new, folder)) if new == index => folder.to_owned(),
             _ => folder_of(resource)?,
         };
         kinds.push(made(resource, project, &folder)?);
@@ -270,7 +275,7 @@ fn generate(project: &Project, written: &mut Written, added: Option<(&Project, u
     let apis: Vec<Api> = kinds.iter().map(|made| made.api.clone()).collect();
     // Where nothing says what was generated before, as in a project of operator-sdk, it is what would have been.
     let known: Vec<Api> = match added {
-        Some((before, ..)) => apis
+        Some(_) => apis
             .iter()
             .zip(&project.resources)
             .filter(|(_, r)| before.resources.contains(r))
@@ -278,14 +283,13 @@ fn generate(project: &Project, written: &mut Written, added: Option<(&Project, u
             .collect(),
         None => apis.clone(),
     };
-    let before = added.map_or(project, |(before, ..)| before);
     let watches = |apis: &[Api]| BTreeMap::from([(WATCHES.to_owned(), scaffold::watches(apis))]);
     written.update(&watches(&apis), &watches(&known), |path| path == WATCHES)?;
     if written.conflicts().iter().any(|path| *path == WATCHES) {
         return Ok(());
     }
     let mut files = scaffold::files(project, &apis, env!("CARGO_PKG_VERSION"));
-    let (role, own) = of_project(Path::new(WATCHES))?;
+    let (role, own) = of_project(Path::new(WATCHES), project.notices)?;
     files.insert("config/rbac/role.yaml".to_owned(), role.into_bytes());
     files.insert("config/rbac/leader_election_role.yaml".to_owned(), own.into_bytes());
     for kind in &kinds {

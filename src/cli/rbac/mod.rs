@@ -56,6 +56,9 @@ pub struct Args {
     /// Name of the roles and bindings [default: that of the ServiceAccount, or the chart's with -operator].
     #[arg(long)]
     name: Option<String>,
+    /// The operator carries out notices (`run --notices`).
+    #[arg(long)]
+    notices: bool,
     /// Do not copy what the chart's own Roles grant; let the operator grant anything. Kubernetes lets nobody create a Role with more rights
     /// than they have, so the operator gets those of its chart's Roles. With the verbs escalate and bind instead, it can create any Role:
     /// who makes it do so has all rights. It is for charts whose Roles depend on values in ways that no rendering shows.
@@ -125,17 +128,18 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 
 fn found(args: &Args) -> Result<Found, CliError> {
     let inputs = inputs(args)?;
-    let settings = Settings { escalate: args.escalate, charts_only: args.aggregate, ..Settings::default() };
+    let Args { escalate, aggregate: charts_only, notices, .. } = *args;
+    let settings = Settings { escalate, notices, charts_only, ..Settings::default() };
     let (charts, rules) = rules(&inputs, settings);
     let subject = subject(args, &inputs)?;
     Ok(Found { inputs, charts, rules, subject })
 }
 
 /// The files with the roles of a project's operator, for the charts of `watches.yaml`: the `ClusterRole` for everything, and the Role in
-/// the operator's own namespace `system`, whose name kustomize changes.
-pub fn of_project(watches: &Path) -> Result<(String, String), CliError> {
+/// the operator's own namespace `system`, whose name kustomize changes. `notices`: it carries out notices.
+pub fn of_project(watches: &Path, notices: bool) -> Result<(String, String), CliError> {
     let inputs = of_watches(watches, &[])?;
-    let (charts, rules) = rules(&inputs, Settings::default());
+    let (charts, rules) = rules(&inputs, Settings { notices, ..Settings::default() });
     let (own, served): (Vec<Rule>, Vec<Rule>) = rules.into_iter().partition(|rule| rule.reach == Reach::Operator);
     let role = |name: &str| Subject { name: name.to_owned(), ..Subject::default() };
     let everywhere = Subject { everywhere: true, ..role("manager-role") };

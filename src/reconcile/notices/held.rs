@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::cluster::cache::ReleaseKey;
 use crate::notices::document::Notice;
 use crate::notices::state::State;
+use crate::notices::status::{Reason, bound};
 
 /// Pauses after a status could not be stored.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -80,11 +81,11 @@ impl Default for Held {
 }
 
 impl Held {
-    /// Reads the object. After a restart a notice that failed is tried at once, as is one that was changed.
+    /// Reads the object. After a restart a notice that failed is tried at once, as is one that was changed; until then it fails.
     pub fn read(&mut self, object: &Value) {
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
         if self.uid != uid {
-            *self = Self { uid: uid.to_owned(), ..Self::default() };
+            *self = Self { uid: uid.to_owned(), problem: failing(object), ..Self::default() };
         }
         self.generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
         self.notice = Notice::read(object);
@@ -130,4 +131,12 @@ impl Held {
         self.store_pause = Some((pause * 2).min(LAST_PAUSE));
         self.wake_at(Instant::now() + pause);
     }
+}
+
+/// Why the target did not take messages, as the status says.
+fn failing(object: &Value) -> Option<String> {
+    let waits = object.pointer("/status/waiting").and_then(Value::as_u64).is_some_and(|count| count > 0);
+    let ready = object.pointer("/status/conditions/0").filter(|_| waits);
+    let ready = ready.filter(|ready| ready["reason"] == Reason::SendFailed.word())?;
+    Some(bound(ready["message"].as_str().unwrap_or_default()))
 }

@@ -25,22 +25,13 @@ pub fn look(
     ctx: &Context,
     watches: &PodWatches,
 ) -> Option<String> {
-    let of_kind: BTreeMap<String, usize> = ctx
-        .kinds
-        .all()
-        .iter()
-        .enumerate()
-        .map(|(kind, served)| (kind_name(&served.gvk().kind, &served.gvk().group), kind))
-        .collect();
+    let of_kind = kinds_by_name(ctx);
     let wanted = std::mem::replace(dirty, Dirty::Some(BTreeSet::new()));
     let keys: BTreeSet<ReleaseKey> = match wanted {
         Dirty::Some(keys) => keys,
         Dirty::All => {
             let there = ctx.cache.crs().into_iter().map(|(key, _)| key).filter(|key| key.namespace == *namespace);
-            let known = state.releases.keys().filter_map(|release| {
-                let (kind, name) = release.split_once('/')?;
-                Some(ReleaseKey { kind: *of_kind.get(kind)?, namespace: Arc::clone(namespace), name: name.into() })
-            });
+            let known = state.releases.keys().filter_map(|release| key_of(release, namespace, &of_kind));
             there.chain(known).collect()
         }
     };
@@ -94,6 +85,19 @@ pub fn look(
             "it is about more than {MAX_PODS} pods, so none is reported; name fewer custom resources in spec.selector"
         )
     })
+}
+
+/// The numbers of the kinds, by `Kind.group`.
+pub fn kinds_by_name(ctx: &Context) -> BTreeMap<String, usize> {
+    let all = ctx.kinds.all();
+    let named = all.iter().enumerate();
+    named.map(|(kind, served)| (kind_name(&served.gvk().kind, &served.gvk().group), kind)).collect()
+}
+
+/// The custom resource of a namespace whose `Kind.group/name` this is, if the operator serves its kind.
+pub fn key_of(release: &str, namespace: &Arc<str>, kinds: &BTreeMap<String, usize>) -> Option<ReleaseKey> {
+    let (kind, name) = release.split_once('/')?;
+    Some(ReleaseKey { kind: *kinds.get(kind)?, namespace: Arc::clone(namespace), name: name.into() })
 }
 
 fn kind_name(kind: &str, group: &str) -> String {

@@ -4,55 +4,53 @@
 //! be sent is in the status of the notice before the first attempt, in the request that stores what was seen.
 
 mod connect;
+mod follow;
 mod held;
 mod look;
 mod pods;
 mod send;
 mod sink;
 pub mod touched;
+pub mod undelivered;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kube::Api;
-use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::context::Context;
 use crate::cluster::client::Cluster;
-use crate::cluster::watch::{End, watch};
 use crate::harm;
 use crate::notices;
 use crate::notices::document::Notice;
 use crate::notices::message::{self, Message};
-use crate::notices::state::{Entry, State, Turn};
+use crate::notices::state::{Entry, State, Times, Turn};
 use crate::notices::status::{Reason, Report, bound, status};
-use crate::plan::status::patch;
+use crate::plan::status::{NOTICES_FAILING, patch};
 use crate::release::object::ObjectId;
+use follow::follow;
 use held::{Dirty, Held};
-use look::look;
+use look::{key_of, kinds_by_name, look};
 use pods::PodWatches;
 pub use send::{Failure, Sender};
-use sink::{Id, NoticeSink, Seen};
+use sink::{Id, News, Seen};
 
 /// After a change, the time in which further changes are awaited before it is stored.
 const SETTLE: Duration = Duration::from_millis(200);
-/// After how many seconds without a crash a workload is well again.
+/// After how long without a crash a workload is well again.
 const QUIET: Duration = Duration::from_secs(600);
+/// How long a certificate is missing before that is reported.
+const LINGER: Duration = Duration::from_secs(300);
 /// Pauses after a failure, doubling from the first to the last.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 const LAST_RETRY: Duration = Duration::from_secs(300);
 /// Notices of one namespace that send at once, and of all.
 const SENDING_OF_ONE: usize = 4;
 const SENDING: usize = 64;
-/// Between two attempts to watch notices without the right to it.
-const BLIND: Duration = Duration::from_secs(600);
-/// Between two looks at whether the API server serves notices. A look costs no request.
-const LOOK: Duration = Duration::from_secs(10);
 
 /// How notices are carried out.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +82,8 @@ pub(super) struct Notices {
     held: BTreeMap<Id, Held>,
     pods: PodWatches,
     waiting: Arc<AtomicU64>,
+    /// The scopes whose notices were all reported.
+    complete: HashSet<Option<Arc<str>>>,
     results: (mpsc::UnboundedSender<Sent>, mpsc::UnboundedReceiver<Sent>),
 }
 
@@ -91,8 +91,9 @@ fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-fn quiet() -> i64 {
-    i64::try_from(harm::setting("TILLERMAN_NOTICE_QUIET", QUIET).as_secs()).unwrap_or(i64::MAX)
+fn times() -> Times {
+    let seconds = |variable, time| i64::try_from(harm::setting(variable, time).as_secs()).unwrap_or(i64::MAX);
+    Times { quiet: seconds("TILLERMAN_NOTICE_QUIET", QUIET), linger: seconds("TILLERMAN_NOTICE_LINGER", LINGER) }
 }
 
 impl Notices {
@@ -110,13 +111,14 @@ impl Notices {
             held: BTreeMap::new(),
             pods: PodWatches::default(),
             waiting,
+            complete: HashSet::new(),
             results: mpsc::unbounded_channel(),
         }
     }
 
     /// Watches notices, and carries them out until the operator stops.
     pub async fn run(mut self) {
-        let (sender, mut changed) = mpsc::unbounded_channel();
+        let (sender, mut news) = mpsc::unbounded_channel();
         let stop = self.ctx.tasks.stop().clone();
         self.ctx.tasks.base("watch of notices", follow(Arc::clone(&self.ctx), self.seen.clone(), sender));
         loop {
@@ -130,8 +132,9 @@ impl Notices {
             let touched = Arc::clone(&self.ctx.touched);
             tokio::select! {
                 () = stop.cancelled() => return,
-                id = changed.recv() => match id {
-                    Some(id) => self.changed(&id),
+                reported = news.recv() => match reported {
+                    Some(News::Changed(id)) => self.changed(&id),
+                    Some(News::Complete(scope)) => self.completed(scope),
                     None => return,
                 },
                 Some(sent) = self.results.1.recv() => self.sent(sent),
@@ -178,18 +181,39 @@ impl Notices {
 
     /// A notice that came, changed or went.
     fn changed(&mut self, id: &Id) {
-        match self.seen.get(id) {
-            Some(object) => {
-                let held = self.held.entry(id.clone()).or_default();
-                held.read(&object);
-                held.wake_at(Instant::now());
-            }
-            None => drop(self.held.remove(id)),
+        if let Some(object) = self.seen.get(id) {
+            let held = self.held.entry(id.clone()).or_default();
+            held.read(&object);
+            held.wake_at(Instant::now());
+            self.mark(id, &State::read(object.get("status")), now());
+        } else {
+            self.held.remove(id);
+            self.mark(id, &State::default(), now());
         }
         self.ctx.touched.want(!self.held.is_empty());
         let wanted =
             self.held.iter().filter(|(_, held)| held.needs_pods()).map(|((namespace, _), _)| Arc::clone(namespace));
         self.pods.follow(&wanted.collect::<HashSet<_>>(), &self.ctx.shared);
+    }
+
+    /// All notices of a scope were reported.
+    fn completed(&mut self, scope: Option<Arc<str>>) {
+        self.complete.insert(scope);
+        let is_whole = self.ctx.cache.scopes().iter().all(|scope| self.complete.contains(scope));
+        if is_whole && self.ctx.undelivered.know() {
+            // The status of one may still say what was so before a restart.
+            let crs = self.ctx.cache.crs().into_iter();
+            self.ctx.queue.add_all(crs.filter(|(_, cr)| cr.status.contains(NOTICES_FAILING)).map(|(key, _)| key));
+        }
+    }
+
+    /// Enters about which custom resources a notice cannot send what is due. Those for which that is news get a pass, which reports it.
+    fn mark(&self, id: &Id, state: &State, now: i64) {
+        let fails = self.held.get(id).is_some_and(|held| held.problem.is_some() || held.notice.is_err());
+        let waiting = state.due(now).filter(|_| fails).flat_map(|entry| &entry.lines);
+        let kinds = kinds_by_name(&self.ctx);
+        let keys: BTreeSet<_> = waiting.filter_map(|line| key_of(&line.release, &id.0, &kinds)).collect();
+        self.ctx.queue.add_all(self.ctx.undelivered.set(id, keys));
     }
 
     fn sent(&mut self, sent: Sent) {
@@ -246,7 +270,7 @@ impl Notices {
         let mut problem = held.problem.clone().map(|why| (Reason::SendFailed, why));
         match &notice {
             Ok(notice) => {
-                let turn = Turn { notice, uid: &held.uid, now, quiet: quiet() };
+                let turn = Turn { notice, uid: &held.uid, now, times: times() };
                 if let Some(why) = look(id, &mut state, (&mut held.dirty, is_new), &turn, &self.ctx, &self.pods) {
                     problem = problem.or(Some((Reason::TooMany, why)));
                 }
@@ -269,8 +293,10 @@ impl Notices {
             return;
         }
         held.stored(&state);
+        self.mark(id, &state, now);
+        let Some(held) = self.held.get_mut(id) else { return };
         if let Ok(notice) = &notice {
-            if let Some(at) = state.wakes(notice, quiet()) {
+            if let Some(at) = state.wakes(notice, times()) {
                 // What is due already is sent now, or waits for its retry.
                 let left = u64::try_from(at - now).unwrap_or(0);
                 if left > 0 {
@@ -365,51 +391,4 @@ async fn store(
 /// The kind of notices as the API server has it.
 pub fn notices_resource() -> crate::cluster::discovery::Resource {
     crate::cluster::discovery::Resource { gvk: notices::gvk(), plural: notices::PLURAL.into(), namespaced: true }
-}
-
-/// Watches notices, whenever the API server serves their kind. Where it does not, nothing is asked: the kind is found when it is looked up
-/// for another reason, or at the next start.
-async fn follow(ctx: Arc<Context>, seen: Seen, changed: mpsc::UnboundedSender<Id>) {
-    let stop = ctx.tasks.stop().clone();
-    loop {
-        if let Some(resource) = ctx.discovery.cached(&notices::gvk()) {
-            let watches = ctx.cache.scopes().into_iter().map(|scope| {
-                let resource = resource.api_resource();
-                let api: Api<DynamicObject> = match &scope {
-                    Some(namespace) => Api::namespaced_with(ctx.cluster.client(), namespace, &resource),
-                    None => Api::all_with(ctx.cluster.client(), &resource),
-                };
-                follow_one(&ctx, api, scope, seen.clone(), changed.clone())
-            });
-            futures::future::join_all(watches).await;
-            ctx.discovery.forget(&notices::gvk());
-        }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(LOOK) => {}
-        }
-    }
-}
-
-/// Watches the notices of one namespace or of all, until the API server does not serve their kind any more. An operator that lacks the
-/// right asks seldom: notices are not what most operators are for.
-async fn follow_one(
-    ctx: &Context,
-    api: Api<DynamicObject>,
-    scope: Option<Arc<str>>,
-    seen: Seen,
-    changed: mpsc::UnboundedSender<Id>,
-) {
-    let stop = ctx.tasks.stop();
-    loop {
-        let blind = stop.child_token();
-        let mut sink = NoticeSink::new(scope.clone(), seen.clone(), changed.clone(), blind.clone());
-        if watch(api.clone(), None, ctx.manner(), &mut sink, &blind).await == End::Gone {
-            return;
-        }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(BLIND) => {}
-        }
-    }
 }

@@ -232,7 +232,7 @@ async fn over_tls(
     Err(last.unwrap_or_else(|| Failure::for_now("there is no address".to_owned())))
 }
 
-/// Why a server of mail did not take a message. Its own words are in it only if it speaks SMTP: whoever else answers is not quoted.
+/// Why a server of mail did not take a message. Its own words are in it only if it speaks SMTP: another server is not quoted.
 fn said(error: &SmtpError) -> Failure {
     let mut text = if error.status().is_some() || error.is_client() || error.is_tls() {
         error.to_string()

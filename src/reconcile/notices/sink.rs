@@ -13,6 +13,15 @@ use crate::cluster::watch::Sink;
 /// Namespace and name.
 pub type Id = (Arc<str>, Arc<str>);
 
+/// What a watch reports.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// This notice came, changed or went.
+    Changed(Id),
+    /// All notices of a namespace, or of all namespaces, were reported; or none can be seen there.
+    Complete(Option<Arc<str>>),
+}
+
 /// The notices that the watch has seen.
 #[derive(Clone, Default)]
 pub struct Seen(Arc<Mutex<BTreeMap<Id, Value>>>);
@@ -54,15 +63,15 @@ impl Seen {
 pub struct NoticeSink {
     scope: Option<Arc<str>>,
     seen: Seen,
-    changed: UnboundedSender<Id>,
+    news: UnboundedSender<News>,
     /// Ends the watch when notices cannot be seen.
     blind: CancellationToken,
     listed: HashSet<Id>,
 }
 
 impl NoticeSink {
-    pub fn new(scope: Option<Arc<str>>, seen: Seen, changed: UnboundedSender<Id>, blind: CancellationToken) -> Self {
-        Self { scope, seen, changed, blind, listed: HashSet::new() }
+    pub fn new(scope: Option<Arc<str>>, seen: Seen, news: UnboundedSender<News>, blind: CancellationToken) -> Self {
+        Self { scope, seen, news, blind, listed: HashSet::new() }
     }
 }
 
@@ -82,14 +91,14 @@ impl Sink<DynamicObject> for NoticeSink {
         }
         if self.seen.put(id.clone(), object) {
             // The receiver ends with the operator.
-            let _ = self.changed.send(id);
+            let _ = self.news.send(News::Changed(id));
         }
     }
 
     fn remove(&mut self, object: DynamicObject) {
         let Some(id) = id(&object) else { return };
         self.seen.lock().remove(&id);
-        let _ = self.changed.send(id);
+        let _ = self.news.send(News::Changed(id));
     }
 
     fn complete(&mut self) {
@@ -98,12 +107,14 @@ impl Sink<DynamicObject> for NoticeSink {
         let gone: Vec<Id> = seen.keys().filter(|id| in_scope(id) && !self.listed.contains(*id)).cloned().collect();
         for id in gone {
             seen.remove(&id);
-            let _ = self.changed.send(id);
+            let _ = self.news.send(News::Changed(id));
         }
+        let _ = self.news.send(News::Complete(self.scope.clone()));
     }
 
     fn blind(&mut self, why: String) {
         tracing::warn!(%why, "notices cannot be watched: nobody is sent anything");
+        let _ = self.news.send(News::Complete(self.scope.clone()));
         self.blind.cancel();
     }
 }

@@ -91,6 +91,7 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
     let waiting = done.applied.waiting.as_ref().map(|waiting| ctx.show(observed, &waiting.what));
     let now = format!("{:.0}", jiff::Timestamp::now());
     let reported = done.operations().map(|seen| &seen.status);
+    let undelivered = ctx.undelivered.of(&observed.key);
     let rolls_out = ctx.kinds.get(observed.key.kind).kind.rollout.is_some();
     let mut new = status(&Report {
         old: &old,
@@ -128,6 +129,7 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
         members: done.members().map(|seen| &seen.status),
         operations: reported,
         refused: allow::describe(&observed.cr.refused).as_deref(),
+        undelivered: undelivered.as_deref(),
         dependencies: &observed.linked.needed,
         fields: fields.as_deref(),
         scale: scale.as_deref(),

@@ -132,7 +132,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "documents",
         about: "the command blocks of README.md, the tutorial and how-to pages, on a real API server",
-        tools: &["control-plane", "sources"],
+        tools: &["control-plane", "sources", "mail"],
         release: false,
         alone: false,
         compiles: false,
