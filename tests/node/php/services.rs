@@ -17,12 +17,12 @@ $_SESSION['count'] = ($_SESSION['count'] ?? 0) + 1;
 echo 'count ', $_SESSION['count'], '; by ', gethostname(), ';';"#;
 
 /// Stores what it gets, and says who it is.
-const STORES: &str = r#"<?php
+const STORES: &str = r"<?php
 if ($_SERVER['REQUEST_METHOD'] === 'PUT') file_put_contents(__DIR__.'/files/'.basename($_GET['name']), file_get_contents('php://input'));
-echo 'by ', gethostname(), ';';"#;
+echo 'by ', gethostname(), ';';";
 
 /// Stores an object in the bucket that its variables name, and reads it back. PHP's curl signs requests (version 4) by itself.
-const OBJECT: &str = r#"<?php
+const OBJECT: &str = r"<?php
 function ask(string $method, array $more): string
 {
     $curl = curl_init(getenv('AWS_ENDPOINT').'/'.getenv('AWS_BUCKET').'/of-a-user.txt');
@@ -36,7 +36,7 @@ if (isset($_GET['object'])) {
     echo 'stored ', ask('PUT', [CURLOPT_POSTFIELDS => 'kept in a bucket', CURLOPT_HTTPHEADER => ['Content-Type: text/plain',
         'x-amz-content-sha256: '.hash('sha256', 'kept in a bucket')]]), ';', PHP_EOL;
     echo 'read ', ask('GET', [CURLOPT_HTTPHEADER => ['x-amz-content-sha256: '.hash('sha256', '')]]), ';';
-}"#;
+}";
 
 /// Pods with one container each and their Services, of the same names.
 fn serve(stage: &Stage, pods: &[(&str, Value, &[u16])]) {
