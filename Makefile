@@ -26,13 +26,13 @@ protoc:
 .PHONY: build
 build: protoc ## the operator and command line, optimised: target/tillerman
 	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) rustc --release --target $(HOST) --bin tillerman -- $(LAYOUT)
-# Parts of the tests run it meanwhile: it is replaced at once.
-	strip -o $(BIN).new $(UNSTRIPPED) && mv $(BIN).new $(BIN)
+# Parts of the tests run it meanwhile, and may build it at the same time: it is replaced at once.
+	strip -o $(BIN).$$$$ $(UNSTRIPPED) && mv $(BIN).$$$$ $(BIN)
 
 .PHONY: build-agent
 build-agent: ## the agent of MariaDB, optimised: target/tillerman-agent
 	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) rustc --release --target $(HOST) --no-default-features --features mariadb-agent --bin tillerman-agent
-	strip -o $(BIN)-agent.new $(UNSTRIPPED)-agent && mv $(BIN)-agent.new $(BIN)-agent
+	strip -o $(BIN)-agent.$$$$ $(UNSTRIPPED)-agent && mv $(BIN)-agent.$$$$ $(BIN)-agent
 
 .PHONY: manifests
 manifests: protoc ## write deploy/chart/files, deploy/install and deploy/bundle again

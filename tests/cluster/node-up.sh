@@ -133,12 +133,14 @@ mapfile -t flags < <(apiserver_flags "$pki" 6443 http://127.0.0.1:2379 0.0.0.0 "
 start kube-apiserver "$TOOLS/kube-apiserver" "${flags[@]}" --cert-dir="$STATE/varlib"
 ctr() { node "$(command -v ctr)" -a /run/containerd/containerd.sock -n k8s.io "$@"; }
 until_ok 30 ctr version
+# A node that had no space, or that was killed, may have lost images: stamps have their names.
+ctr images ls -q | sort >"$STATE/images"
 for image in "$IMAGES"/*.tar; do
 	stamp=$STATE/imported/${image##*/}
-	if [ ! "$stamp" -nt "$image" ]; then
-		ctr images import --snapshotter overlayfs "$image" >>"$STATE/log/import.log" 2>&1 ||
+	if [ ! "$stamp" -nt "$image" ] || [ ! -s "$stamp" ] || [ -n "$(sort "$stamp" | comm -23 - "$STATE/images")" ]; then
+		ctr images import --snapshotter overlayfs "$image" >"$STATE/log/import.log" 2>&1 ||
 			{ tail -3 "$STATE/log/import.log" >&2; false; }
-		touch "$stamp"
+		sed -n 's/^unpacking \([^ ]*\) .*/\1/p' "$STATE/log/import.log" >"$stamp"
 	fi
 done
 until_ok 120 curl -sf --cacert "$pki/ca.crt" "https://$NODE_IP:6443/readyz" ||

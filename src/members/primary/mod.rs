@@ -16,6 +16,8 @@ pub mod driver;
 pub mod report;
 pub mod state;
 #[cfg(test)]
+mod stop_tests;
+#[cfg(test)]
 mod world_member_tests;
 #[cfg(test)]
 mod world_tests;

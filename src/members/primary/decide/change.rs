@@ -200,7 +200,7 @@ impl Scene<'_> {
         let ready = |k: u32| self.workload.pods.get(&k).is_some_and(Pod::stays_ready);
         let best = fenced.iter().filter(|(_, a)| contains_all(a)).min_by_key(|(k, _)| (!ready(*k), *k));
         let Some((c, answer)) = best else {
-            if fenced.iter().any(|(_, a)| a.applying) {
+            if fenced.iter().any(|(_, a)| a.applying && !a.has.contains(&a.got)) {
                 return Some(wait("members to apply what they received".into(), SOON));
             }
             let why = format!(
