@@ -1,4 +1,4 @@
-//! What the operator does not touch, and what it stops for, in the small world (docs/primary.md).
+//! What the operator does not touch, what it stops for, and who follows first, in the small world (docs/primary.md).
 
 use super::state::Action;
 use super::world_tests::{Member, World};
@@ -70,7 +70,7 @@ fn row_10_of_two_members_with_writes_that_the_other_lacks_none_becomes_the_prima
     // A person deletes the claim and the pod of one, and says that the other goes on.
     world.destroy(2);
     let why = world.stops("FailoverUnsafe");
-    assert!(why.contains("force-new-cluster=1@1"), "{why}");
+    assert!(why.contains("force-new-cluster=2@1"), "{why}");
     world.accept();
     for _ in 0..20 {
         world.tick();
@@ -79,4 +79,19 @@ fn row_10_of_two_members_with_writes_that_the_other_lacks_none_becomes_the_prima
     world.down.clear();
     world.settle();
     assert_eq!(world.primary(), 1);
+}
+
+/// Writes wait for the member that acknowledges, and not for the start of the earlier primary's database.
+#[test]
+fn row_12_a_member_that_acknowledges_follows_before_the_earlier_primary() {
+    let mut world = World::grown(3);
+    world.crash(0);
+    let mut follow = Vec::new();
+    while follow.len() < 2 {
+        world.tick();
+        if let MemberStep::Act(Action::Tell { ordinal, verb: Verb::Follow(order) }) = world.pass(false) {
+            follow.push((ordinal, order.acknowledge));
+        }
+    }
+    assert_eq!(follow, [(3 - world.primary(), true), (0, false)]);
 }

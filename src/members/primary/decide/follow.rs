@@ -113,7 +113,10 @@ impl Scene<'_> {
         let leaving = self.held.leaving.as_ref().map(|leaving| leaving.ordinal);
         let admitted = |k: u32| primary.admitted.contains(&self.pod(k));
         let source = self.settings.agent_url.host(p);
-        for (k, answer) in self.others() {
+        // Writes wait for those of N. The database of an earlier primary may take seconds to start.
+        let mut others: Vec<_> = self.others().collect();
+        others.sort_by_key(|(k, answer)| (!self.held.ackers.contains(k), answer.start.is_empty(), *k));
+        for (k, answer) in others {
             let has_data = answer.data.as_deref() == Some(self.data());
             if !has_data || answer.busy.is_some() || answer.diverged || self.refuses(k, FOLLOW) {
                 continue;
