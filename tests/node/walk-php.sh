@@ -16,7 +16,7 @@ undo=true
 trap '$undo || true; rm -rf "$work"' EXIT
 stop_node() { "$top/tests/cluster/node-down.sh"; }
 # Made before the node starts, so that it does not idle meanwhile.
-"$here/mysql-images.sh" "$agent" "$work/images"
+"$here/mysql-images.sh" "$bin" "$agent" "$work/images"
 "$here/php-images.sh" "$IMAGES-php" php-fpm symfony
 if [ ! -s "$STATE/node.pid" ] || ! kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then undo=stop_node; fi
 "$top/tests/cluster/node-up.sh"
