@@ -222,14 +222,13 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     let own_thread =
         |name| thread::start(name, &done).map_err(|e| CliError::new(format!("cannot start a thread: {e}")));
     let server = own_thread("server")?;
-    if let Some(address) = checked.probes {
-        let serving = serve_probes(listen(&server, address).await?, Arc::clone(&metrics), stop.clone());
+    // Both are bound before either answers: an operator that is alive can be asked for its metrics.
+    let probes_listener = listen_if(&server, checked.probes).await?;
+    let metrics_listener = listen_if(&server, checked.metrics).await?;
+    if let Some(listener) = probes_listener {
+        let serving = serve_probes(listener, Arc::clone(&metrics), stop.clone());
         server.spawn(tasks.guarded("server of probes".into(), false, serving));
     }
-    let metrics_listener = match checked.metrics {
-        Some(address) => Some(listen(&server, address).await?),
-        None => None,
-    };
     let (told, end) = (super::told_to_end().map_err(CliError::new)?, stop.clone());
     tokio::spawn(async move {
         told.await;
@@ -299,10 +298,11 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     ended(&tasks)
 }
 
-/// Listens on the thread that will serve.
-async fn listen(server: &Handle, address: SocketAddr) -> Result<TcpListener, CliError> {
+/// Listens on the thread that will serve, if there is an address.
+async fn listen_if(server: &Handle, address: Option<SocketAddr>) -> Result<Option<TcpListener>, CliError> {
+    let Some(address) = address else { return Ok(None) };
     let listening = on(server, TcpListener::bind(address)).await?;
-    listening.map_err(|e| CliError::new(format!("cannot listen on {address}: {e}")))
+    listening.map(Some).map_err(|e| CliError::new(format!("cannot listen on {address}: {e}")))
 }
 
 /// What a future answers on another thread.
