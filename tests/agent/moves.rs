@@ -18,6 +18,7 @@ async fn switch_over(cluster: &Cluster, from: usize, to: usize, epoch: u64) {
         let state = cluster.follow(k, epoch, to, true).await.unwrap();
         assert_eq!((state.role, state.diverged, state.epoch), (Role::Replica, false, epoch), "{state:?}");
     }
+    cluster.members[to].until("it takes writes", |state| state.writable).await;
 }
 
 fn others(cluster: &Cluster, of: usize) -> Vec<usize> {

@@ -15,6 +15,7 @@ use hyper::body::{Bytes, Incoming};
 use tar::{Archive, Builder, EntryType, Header};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::task::block_in_place;
 
 use super::facts::Source;
 use super::keeper::SHORT;
@@ -47,9 +48,10 @@ pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
     let version = version.first().map(|row| row.text("version")).unwrap_or_default();
     let folder = member.volume.copying();
     let error = |error: io::Error| failed(&format!("{}: {error}", folder.display()));
-    let _ = fs::remove_dir_all(&folder);
+    // Large files take seconds: the other tasks go on meanwhile, here and below.
+    let _ = block_in_place(|| fs::remove_dir_all(&folder));
     fs::create_dir(&folder).map_err(error)?;
-    has_room(&member.volume.data()).map_err(|why| refusal(Reason::Impossible, &why))?;
+    block_in_place(|| has_room(&member.volume.data())).map_err(|why| refusal(Reason::Impossible, &why))?;
     let (sender, parts) = mpsc::channel(2);
     member.change(|facts| facts.busy = Some(Busy { work: "copy".to_owned(), done: 0, of: None }));
     let donor = Arc::clone(member);
@@ -59,7 +61,7 @@ pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
             let _ = sender.send(Err(error)).await;
         }
         donor.change(|facts| facts.busy = None);
-        let _ = fs::remove_dir_all(donor.volume.copying());
+        let _ = block_in_place(|| fs::remove_dir_all(donor.volume.copying()));
         drop(guard);
     });
     let response = Response::builder().status(StatusCode::OK).header(DATA, identity.data).header(VERSION, version);

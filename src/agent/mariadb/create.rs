@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
+use tokio::task::block_in_place;
 
 use super::flavor::Flavor;
 use super::keeper::random;
@@ -21,12 +22,12 @@ const SAID: u64 = 64 << 10;
 pub async fn create(member: &Member) -> Result<Identity, String> {
     let arriving = member.volume.arriving();
     let error = |error: std::io::Error| format!("{}: {error}", arriving.display());
-    member.volume.sweep().map_err(error)?;
+    block_in_place(|| member.volume.sweep()).map_err(error)?;
     fs::create_dir(&arriving).map_err(error)?;
     install(member, &arriving, CREATE).await?;
     let version = own_version(member).await.ok();
     let identity = Identity { data: random()?, version, ..Identity::default() };
-    member.volume.adopt(&identity).map_err(error)?;
+    block_in_place(|| member.volume.adopt(&identity)).map_err(error)?;
     Ok(identity)
 }
 

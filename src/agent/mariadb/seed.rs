@@ -12,6 +12,7 @@ use hyper::body::Bytes;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
+use tokio::task::block_in_place;
 
 use super::accounts::AGENT;
 use super::clone;
@@ -74,7 +75,8 @@ pub fn begin(member: &Arc<Member>, order: &Seed) -> Result<(), Refusal> {
     let (member, order) = (Arc::clone(member), order.clone());
     tokio::spawn(async move {
         let done = copy_in(&member, &order, request).await;
-        let _ = std::fs::remove_dir_all(member.volume.arriving());
+        // Large files go, or reach the disk, in seconds or minutes: the other tasks go on meanwhile, here and below.
+        let _ = block_in_place(|| std::fs::remove_dir_all(member.volume.arriving()));
         member.change(|facts| {
             (facts.seeding, facts.busy) = (None, None);
             if let Err(why) = done {
@@ -88,7 +90,7 @@ pub fn begin(member: &Arc<Member>, order: &Seed) -> Result<(), Refusal> {
 
 async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<(), String> {
     let arriving = member.volume.arriving();
-    member.volume.sweep().map_err(|error| error.to_string())?;
+    block_in_place(|| member.volume.sweep()).map_err(|error| error.to_string())?;
     std::fs::create_dir(&arriving).map_err(|error| format!("{}: {error}", arriving.display()))?;
     let client = Client { tls: member.tls.as_ref().map(crate::agent::tls::Files::client) };
     let copy = client.copy(&order.donor, STALLS).await.map_err(|error| error.to_string())?;
@@ -140,10 +142,10 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
             return Err("the database has started again, and its data may be another one now".to_owned());
         }
         ended(member).await.map_err(|refusal| refusal.message)?;
-        member.volume.discard().map_err(|error| error.to_string())?;
+        block_in_place(|| member.volume.discard()).map_err(|error| error.to_string())?;
         member.change(|facts| facts.identity = None);
     }
-    member.volume.adopt(&identity).map_err(|error| error.to_string())?;
+    block_in_place(|| member.volume.adopt(&identity)).map_err(|error| error.to_string())?;
     member.obey(|obeyed| obeyed.promoted = None).map_err(|refusal| refusal.message)?;
     member.change(|facts| {
         (facts.identity, facts.wanted, facts.problem) = (Some(identity), Wanted::Keeping, None);
@@ -345,7 +347,7 @@ async fn give(
     let role = if member.measure(SHORT).await?.follows { REPLICA } else { "primary" };
     let folder = member.volume.copying();
     let error = |error: io::Error| failed(&format!("{}: {error}", folder.display()));
-    let _ = std::fs::remove_dir_all(&folder);
+    let _ = block_in_place(|| std::fs::remove_dir_all(&folder));
     std::fs::create_dir(&folder).map_err(error)?;
     let login = folder.join("login.cnf");
     let text = format!("[{program}]\nuser={AGENT}\npassword={}\n", process.login.password());
@@ -360,7 +362,7 @@ async fn give(
             let _ = sender.send(Err(error)).await;
         }
         donor.change(|facts| facts.busy = None);
-        let _ = std::fs::remove_dir_all(donor.volume.copying());
+        let _ = block_in_place(|| std::fs::remove_dir_all(donor.volume.copying()));
         drop(guard);
     });
     let response = Response::builder().status(StatusCode::OK).header(DATA, identity.data);
