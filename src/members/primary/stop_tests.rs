@@ -95,3 +95,26 @@ fn row_12_a_member_that_acknowledges_follows_before_the_earlier_primary() {
     }
     assert_eq!(follow, [(3 - world.primary(), true), (0, false)]);
 }
+
+/// A Service without a pod for a moment costs its clients a second. Only a primary that nobody hears leaves it first.
+#[test]
+fn the_next_primary_is_selected_before_one_that_takes_no_writes_is_not() {
+    for (is_heard, expected) in
+        [(true, [(true, Some("primary")), (false, None)]), (false, [(false, None), (true, Some("primary"))])]
+    {
+        let mut world = World::grown(3);
+        if is_heard {
+            world.crash(0);
+        } else {
+            world.down.insert(0);
+        }
+        let mut labels = Vec::new();
+        while labels.len() < 2 {
+            world.tick();
+            if let MemberStep::LabelPod { ordinal, role, .. } = world.pass(false) {
+                labels.push((ordinal == world.primary(), role));
+            }
+        }
+        assert_eq!(labels, expected, "{is_heard}");
+    }
+}

@@ -289,8 +289,10 @@ impl World {
             }
             MemberStep::LabelPod { ordinal, role, .. } => {
                 self.pods.get_mut(ordinal).unwrap().role = role.map(Into::into);
-                let primaries = self.pods.values().filter(|pod| pod.role.as_deref() == Some("primary")).count();
-                assert!(primaries <= 1, "one Service, one primary");
+                let is_primary = |pod: &Pod| pod.role.as_deref() == Some("primary");
+                let opens = |k: &u32| self.members.get(k).is_some_and(|member| member.writable);
+                let primaries = self.pods.iter().filter(|(k, pod)| is_primary(pod) && opens(k)).count();
+                assert!(primaries <= 1, "one Service, one member that takes writes");
             }
             MemberStep::Act(Action::WriteRoles(roles)) => self.roles = Some(roles.clone()),
             MemberStep::Act(Action::Tell { ordinal, verb }) => self.obey(*ordinal, verb),

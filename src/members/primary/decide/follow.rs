@@ -194,13 +194,19 @@ impl Scene<'_> {
         if self.held.ordinal == Some(k) { Some(PRIMARY) } else { near().then_some(REPLICA) }
     }
 
-    /// The first pod with a wrong role. A pod loses the role of the primary before another one gets it.
+    /// The first pod with a wrong role. A pod loses the role of the primary before another one gets it, but after it if the pod says
+    /// that it takes no writes: the Service for writes would select no pod in between, and `kube-proxy`, which learns of changes once a
+    /// second, would drop what clients send.
     fn wrong_label(&self) -> Option<(u32, &Pod, Option<&'static str>)> {
         let pods = self.workload.pods.iter().map(|(k, pod)| (*k, pod, self.role(*k)));
         let wrong = pods.filter(|(_, pod, role)| pod.role.as_deref() != *role);
         // A pod that ends gets no role, and does not stay the second primary.
         let wrong = wrong.filter(|(_, pod, _)| !pod.terminating || pod.role.as_deref() == Some(PRIMARY));
-        wrong.min_by_key(|(k, pod, role)| (pod.role.as_deref() != Some(PRIMARY), *role != Some(PRIMARY), *k))
+        let takes_writes = |k: u32| self.answer(k).is_none_or(|answer| answer.writable || answer.role == Role::Primary);
+        wrong.min_by_key(|(k, pod, role)| {
+            let is_stale = pod.role.as_deref() == Some(PRIMARY);
+            (!(is_stale && takes_writes(*k)), *role != Some(PRIMARY), !is_stale, *k)
+        })
     }
 
     /// Takes a member out of N: it can acknowledge no more, the others get everything that it acknowledged, and then N is smaller.
