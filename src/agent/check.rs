@@ -80,7 +80,7 @@ impl Step {
     /// The rule, as a sentence.
     pub fn rule(self) -> &'static str {
         match self {
-            Self::Answers => "the state is answered within two seconds",
+            Self::Answers => "the state is answered within two seconds, also to a question that may wait",
             Self::Refuses => "a request that is not understood is refused as Invalid",
             Self::OtherData => "an order for other data is refused as OtherData",
             Self::Promotes => "a promotion without acknowledgements takes writes, also when it is repeated",
@@ -152,7 +152,11 @@ impl Check {
             if state.data.is_some() { state } else { self.until(0, "it has data", |s| s.data.is_some()).await? };
         self.data = state.data.unwrap_or_default();
         (self.epoch, self.number) = (state.epoch, state.number.unwrap_or_default());
-        expect("its member has a name", !state.member.is_empty(), &state.member)
+        expect("its member has a name", !state.member.is_empty(), &state.member)?;
+        match self.client.state_while(self.url(0), &state.start, PAUSE).await {
+            Some(Err(error)) => Err(format!("GET /v1/state?while={}: {error}", state.start)),
+            Some(Ok(_)) | None => Ok(()),
+        }
     }
 
     async fn refuses(&mut self) -> Done {

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::contract::{COPY, LIMIT, Refusal, STATE, State, Verb};
+use super::contract::{COPY, LIMIT, Refusal, STATE, State, Verb, state_while};
 use super::position::Position;
 
 /// How long a connection may take.
@@ -69,6 +69,13 @@ impl Client {
     /// The state of a member.
     pub async fn state(&self, url: &str, within: Duration) -> Result<State, ClientError> {
         self.understood(url, Method::GET, STATE, Vec::new(), within).await
+    }
+
+    /// The state of a member, as soon as its start is another one than `start`, and after `within` at the latest. An agent may answer
+    /// earlier. `None` if there is no such question for this start.
+    pub async fn state_while(&self, url: &str, start: &str, within: Duration) -> Option<Result<State, ClientError>> {
+        let path = state_while(start, within)?;
+        Some(self.understood(url, Method::GET, &path, Vec::new(), within + CONNECT).await)
     }
 
     /// Gives an order.

@@ -1,6 +1,7 @@
 //! The requests of the operator to an agent, and the answers: version 1 of the contract in docs/primary.md.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,23 @@ pub const DUMP: &str = "/v1/dump";
 pub const LOG: &str = "/v1/log";
 /// The largest answer to a request other than [`COPY`], [`DUMP`] and [`LOG`], and the largest request, in bytes.
 pub const LIMIT: usize = 1 << 20;
+
+/// The longest time that an agent waits before it answers [`state_while`].
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// The path and query of [`State`] that is answered as soon as the start is another one than `start`, and after `within` at the latest.
+/// An agent may answer earlier. `None` if the start cannot stand in a query.
+pub fn state_while(start: &str, within: Duration) -> Option<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+    start.bytes().all(is_plain).then(|| format!("{STATE}?while={start}&within={}", within.as_millis()))
+}
+
+/// What a query of [`state_while`] asks for: the start, and for how long, at most ten seconds.
+pub fn asked_while(query: &str) -> Option<(&str, Duration)> {
+    let value = |name: &str| query.split('&').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+    let within = Duration::from_millis(value("within")?.parse().ok()?);
+    Some((value("while")?, within.min(LONGEST)))
+}
 
 /// What a member says of itself. Every verb is answered with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -374,8 +392,23 @@ impl fmt::Display for Refusal {
 
 #[cfg(test)]
 mod tests {
-    use super::{At, Promote, Reason, Reload, Role, State, Verb};
+    use super::{At, LONGEST, Promote, Reason, Reload, Role, STATE, State, Verb, asked_while, state_while};
     use serde_json::json;
+    use std::time::Duration;
+
+    #[test]
+    fn a_question_that_waits_is_read_as_it_is_sent() {
+        let path = state_while("4f-a.1:2", Duration::from_secs(2)).unwrap();
+        let (before, query) = path.split_once('?').unwrap();
+        assert_eq!((before, asked_while(query)), (STATE, Some(("4f-a.1:2", Duration::from_secs(2)))));
+        assert_eq!(asked_while("while=&within=99999999"), Some(("", LONGEST)));
+        for query in ["", "while=a", "within=1", "while=a&within=-1", "while=a&within=x"] {
+            assert_eq!(asked_while(query), None, "{query}");
+        }
+        for start in ["a&within=1", "a b", "a#", "ä"] {
+            assert_eq!(state_while(start, Duration::ZERO), None, "{start}");
+        }
+    }
 
     #[test]
     fn a_verb_is_read_as_it_is_sent_and_an_unknown_field_is_refused() {

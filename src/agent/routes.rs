@@ -5,13 +5,19 @@ use std::sync::Arc;
 
 use http::{Method, Response};
 
-use super::contract::{COPY, DUMP, LOG, Reason, Refusal, STATE, State, Verb};
+use super::contract::{COPY, DUMP, LOG, Reason, Refusal, STATE, State, Verb, asked_while};
 use super::server::{Answers, Asked, Body, whole};
 
 /// A member of a database, which answers the operator.
 pub trait Member: Send + Sync + 'static {
     /// What it says of itself, within two seconds, also when the database hangs.
     fn state(self: Arc<Self>) -> impl Future<Output = State> + Send;
+
+    /// Returns when the start of the database is another one. The operator then hears at once that a database has ended. A member that
+    /// cannot say it returns at once.
+    fn leaves(self: Arc<Self>, _start: &str) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 
     /// Obeys an order. It is finished even if nobody waits for the answer any more.
     fn obey(self: Arc<Self>, verb: Verb) -> impl Future<Output = Result<State, Refusal>> + Send;
@@ -38,7 +44,12 @@ impl<M: Member> Answers for Routes<M> {
     async fn answer(self: Arc<Self>, asked: Asked) -> Response<Body> {
         let member = Arc::clone(&self.0);
         let done = match (&asked.method, asked.path.as_str()) {
-            (&Method::GET, STATE) => Ok(json(200, &member.state().await)),
+            (&Method::GET, STATE) => {
+                if let Some((start, within)) = asked_while(&asked.query) {
+                    let _ = tokio::time::timeout(within, Arc::clone(&member).leaves(start)).await;
+                }
+                Ok(json(200, &member.state().await))
+            }
             (&Method::GET, COPY) => member.copy().await,
             (&Method::GET, DUMP) => member.dump().await,
             (&Method::GET, LOG) => member.log(&asked.query).await,

@@ -6,7 +6,7 @@
 //!
 //! - [`workload`]: what the API server knows about a StatefulSet, and the little that only the status of the custom
 //!   resource remembers.
-//! - [`driver`]: the decisions of a driver: at most one step in each pass.
+//! - [`driver`]: the decisions of a driver: one step at a time.
 //! - [`document`]: the declarations of a chart about its members.
 //! - [`driver_name`]: the names of drivers. [`secret`]: certificates and passwords, as Secrets contain them. [`config_maps`]: what
 //!   containers of members read when they start.

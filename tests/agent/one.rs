@@ -45,8 +45,13 @@ async fn one_member_creates_the_data_and_takes_writes_when_it_is_the_primary() {
     }
     assert_eq!((state.has, state.start), (state.got, start.clone()));
 
-    // The database is killed. It waited for nobody, so it starts again, and is read-only.
+    // The database is killed. Who has asked for it hears it at once. It waited for nobody, so it starts again, and is read-only.
+    let (client, url, before) = (member.client.clone(), member.url(), start.clone());
+    let mut question = tokio::spawn(async move { client.state_while(&url, &before, Duration::from_secs(10)).await });
+    assert!(tokio::time::timeout(Duration::from_millis(300), &mut question).await.is_err(), "it waits");
     member.signal("KILL", server());
+    let heard = question.await.unwrap().expect("a start can be asked for").unwrap();
+    assert_ne!(heard.start, start);
     let state = member.until("it starts again", |state| !state.start.is_empty() && state.start != start).await;
     assert_eq!((state.role, state.writable, state.acks), (Role::Waiting, false, 0));
     assert!(cluster.promote(0, 2, 0, &[]).await.unwrap().writable);

@@ -23,7 +23,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
-use tillerman::agent::contract::{Reason, Refusal, Role, STATE, Verb};
+use tillerman::agent::contract::{Reason, Refusal, Role, STATE, Verb, asked_while};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
@@ -207,6 +207,12 @@ impl Shared {
         }
         let path = request.uri().path().to_owned();
         if request.method() == Method::GET && path == STATE {
+            if let Some((start, within)) = asked_while(request.uri().query().unwrap_or_default()) {
+                let end = Instant::now() + within;
+                while self.database().state(ordinal).start == start && Instant::now() < end {
+                    tokio::time::sleep(MOMENT).await;
+                }
+            }
             return shown(200, &serde_json::to_vec(&self.database().state(ordinal)).unwrap());
         }
         let body = request.into_body().collect().await.map_or_else(|_| Bytes::new(), Collected::to_bytes);

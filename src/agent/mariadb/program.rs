@@ -187,6 +187,9 @@ impl routes::Member for Member {
     async fn state(self: Arc<Self>) -> State {
         Member::state(&self).await
     }
+    async fn leaves(self: Arc<Self>, start: &str) {
+        self.wait_until(|facts| (facts.start != start).then_some(())).await;
+    }
     async fn obey(self: Arc<Self>, verb: Verb) -> Result<State, Refusal> {
         obey(self, verb).await
     }

@@ -51,6 +51,12 @@ impl Agents {
         }
     }
 
+    /// Returns when the start of the member at a URL is another one than `start`, and after `within` at the latest; whether it is.
+    pub async fn leaves(&self, url: &str, member: &str, start: &str, within: Duration) -> bool {
+        let Some(answer) = self.client.state_while(url, start, within).await else { return false };
+        of_member(answer, member).is_ok_and(|state| state.start != start)
+    }
+
     /// Sends an order.
     pub async fn order(&self, url: &str, member: &str, verb: &Verb) -> Result<State, Failed> {
         let patience = match verb {

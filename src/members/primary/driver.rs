@@ -155,6 +155,16 @@ impl<C> Primary<C> {
         (ordinal, said)
     }
 
+    /// Returns when the database of the primary has ended or started again, and after `within` at the latest; whether it has.
+    pub async fn primary_leaves(&self, latch: &Latch, within: Duration) -> bool {
+        let started = latch.primary.as_ref().and_then(|held| {
+            let p = held.ordinal?;
+            Some((p, held.starts.get(&p)?))
+        });
+        let Some((p, start)) = started else { return false };
+        self.agents.leaves(&self.settings.agent_url.url(p), &self.pod(p), start, within).await
+    }
+
     /// A text of an agent: masked, and then cut.
     fn shown(&self, text: &str) -> String {
         (self.shown)(text).chars().take(MAX_TEXT).collect()

@@ -1,5 +1,6 @@
 //! One stateful set in one pass: asks its driver for a step, and carries out the step.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -42,9 +43,26 @@ pub struct SetPass<'a> {
     pub set: &'a Set,
     pub workload: &'a Workload,
     pub latch: &'a Latch,
+    /// What is stored of it.
+    pub stored: &'a Stored,
     /// Something else is under way ([`Mode::Keep`]).
     pub keeps: bool,
     pub ctx: &'a Context,
+}
+
+/// What the custom resource stores about one stateful set: its version and the latch. Each write of the pass changes both.
+pub struct Stored(Mutex<(u64, Value)>);
+
+impl Stored {
+    /// As it was when the pass began.
+    pub fn of(observed: &Observed, set: &Set) -> Self {
+        let latch = stored(&observed.cr.status(), &set.name).cloned().unwrap_or_default();
+        Self(Mutex::new((observed.cr.resource_version, latch)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (u64, Value)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl SetPass<'_> {
@@ -74,8 +92,19 @@ impl SetPass<'_> {
         Ok(self.perform(driver, step).await?.into())
     }
 
-    /// Carries out a step.
+    /// Carries out a step, and logs it.
     pub async fn perform<D: MemberDriver>(
+        &self,
+        driver: &D,
+        step: MemberStep<D::Action>,
+    ) -> Result<((Doing, Option<Duration>), Latch), Error> {
+        let done = self.carry_out(driver, step).await?;
+        let (namespace, stateful_set, step) = (&self.workload.namespace, &self.set.target, &done.0.0);
+        tracing::debug!(%namespace, %stateful_set, ?step, "step of members");
+        Ok(done)
+    }
+
+    async fn carry_out<D: MemberDriver>(
         &self,
         driver: &D,
         step: MemberStep<D::Action>,
@@ -230,16 +259,17 @@ impl SetPass<'_> {
     async fn remember(&self, latch: &Latch) -> Result<(), Error> {
         let (resource, id) = cr_id(self.observed, self.ctx).await?;
         // The patch removes all stored fields that are not part of the latch, including outdated ones.
-        let before = stored(&self.observed.cr.status(), &self.set.name).cloned().unwrap_or_default();
+        let (version, before) = self.stored.lock().clone();
         let after = serde_json::to_value(latch).unwrap_or_default();
         let members = json!({&self.set.name: {"latch": crate::plan::status::difference(&before, &after)}});
         let mut metadata = json!({"uid": &*self.observed.cr.uid});
         if self.is_strict() {
-            metadata["resourceVersion"] = self.observed.cr.resource_version.to_string().into();
+            metadata["resourceVersion"] = version.to_string().into();
         }
         let patch = json!({"metadata": metadata, "status": {"members": members}});
         let answer: CrObject = self.ctx.cluster.merge(&resource, &id, &patch, Some("status")).await?;
         if let Some(cr) = Cr::read(answer, &self.ctx.allow(&self.observed.key)) {
+            *self.stored.lock() = (cr.resource_version, after);
             let key = self.observed.key.clone();
             if self.ctx.enter_cr(key.clone(), cr) {
                 self.ctx.queue.add(key);

@@ -31,7 +31,7 @@ use crate::members::progress::{self, Doing, MembersStatus};
 use crate::plan::Verb;
 use crate::plan::situation::Situation;
 use crate::release::record::Status;
-use executor::{STOPPED, SetPass};
+use executor::{STOPPED, SetPass, Stored};
 use jobs::{JobsDriver, JobsDrivers};
 use registered::Passed;
 use registry::driver;
@@ -138,7 +138,9 @@ async fn before_deletion_of(
     // These hooks are Jobs, whichever driver the set has.
     let made = Some(JobsDrivers::makes());
     let Some(workload) = look::read_workload(observed, set, made, ctx).await? else { return Ok(None) };
-    let one = SetPass { observed, members, set, workload: &workload, latch: &latch, keeps: false, ctx };
+    let stored = Stored::of(observed, set);
+    let one =
+        SetPass { observed, members, set, workload: &workload, latch: &latch, stored: &stored, keeps: false, ctx };
     let jobs = driver.observe(&workload, &latch).await;
     let view = decide_jobs::View {
         workload: &workload,
@@ -172,7 +174,9 @@ async fn keep(observed: &Observed, ctx: &Context) -> Result<Option<MembersReport
         let Ok(driver) = driver(&set.driver, &ctx.drivers) else { continue };
         let Some(workload) = look::read_workload(observed, set, driver.makes(), ctx).await? else { continue };
         let latch = latch(&observed.cr, &set.name);
-        let one = SetPass { observed, members, set, workload: &workload, latch: &latch, keeps: true, ctx };
+        let kept = Stored::of(observed, set);
+        let one =
+            SetPass { observed, members, set, workload: &workload, latch: &latch, stored: &kept, keeps: true, ctx };
         let Passed { doing, after, latch, details } = driver.pass(&one).await?;
         progress::keep(&mut reported, set, &latch, &doing, details);
         is_any = true;
@@ -201,7 +205,9 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
             break;
         };
         let latch = latch(&observed.cr, &set.name);
-        let one = SetPass { observed, members, set, workload: &workload, latch: &latch, keeps: false, ctx };
+        let kept = Stored::of(observed, set);
+        let one =
+            SetPass { observed, members, set, workload: &workload, latch: &latch, stored: &kept, keeps: false, ctx };
         let Passed { doing, after, latch, details } = match driver {
             Ok(driver) => driver.pass(&one).await?,
             Err(why) => one.wrong(why),

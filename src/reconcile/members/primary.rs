@@ -15,14 +15,14 @@ use super::registered::{Made, Passed, Registered};
 use super::secrets::{Lack, missing, secret};
 use crate::cluster::cache::ReleaseKey;
 use crate::mask::Text;
-use crate::members::config_maps::Untouched;
+use crate::members::config_maps::{ConfigMaps, Untouched};
 use crate::members::document::Set;
 use crate::members::driver::{MemberDriver as _, MemberStep};
 use crate::members::primary::client::Agents;
 use crate::members::primary::document::{Document, LABEL};
 use crate::members::primary::driver::{Primary, Shown};
 use crate::members::primary::report::{report, sight};
-use crate::members::primary::state::{ChangeKind, Latched, Observed as Seen, RequestResult, Roles};
+use crate::members::primary::state::{Action, ChangeKind, Latched, Observed as Seen, RequestResult, Roles};
 use crate::members::progress::Doing;
 use crate::members::workload::{Latch, Mode, Target, Workload};
 use crate::reconcile::context::Context;
@@ -36,8 +36,12 @@ use crate::reconcile::render::secrets::learn;
 /// The longest time between two checks of members at rest. A primary counts as lost after seconds, and only its agent knows that its
 /// database hangs.
 const PERIOD: Duration = Duration::from_secs(2);
-/// If a check fails once, it is repeated after this time before the API server is asked.
+/// If a check fails once, it is repeated after this time before the API server is asked; but not if the primary said that its database
+/// has ended.
 const AGAIN: Duration = Duration::from_millis(500);
+
+/// The most steps of a pass: a fail-over with two replicas takes ten. What the API server knows about pods is as old as the pass.
+const STEPS: u32 = 12;
 
 /// The driver of databases with one primary and replicas, as it is registered.
 pub struct PrimaryDriver;
@@ -64,9 +68,65 @@ impl Registered for PrimaryDriver {
     }
 }
 
-/// One step of a cluster, with its events.
+/// What became of the steps of a pass.
+struct Stepped {
+    passed: Passed,
+    /// With the roles that pods have got.
+    workload: Workload,
+    /// Before the last step.
+    seen: Seen,
+    /// There was nothing to do.
+    quiet: bool,
+}
+
+/// Carries out a step, and those that follow from it and need nothing new of the API server: while nobody can write, each pass would
+/// cost a tenth of a second. Before each, the members are asked again.
+async fn steps<C: ConfigMaps>(pass: &SetPass<'_>, driver: &Primary<C>, target: &Target) -> Result<Stepped, Error> {
+    let SetPass { observed, members, set, stored, keeps, ctx, .. } = *pass;
+    let now = observed.facts.now;
+    let (mut workload, mut latch) = (pass.workload.clone(), pass.latch.clone());
+    let mut seen = driver.observe(&workload, &latch).await;
+    let mut step = driver.decide(&workload, &seen, target, &latch, now);
+    let quiet = step == MemberStep::Quiet;
+    let mut left = STEPS;
+    loop {
+        left -= 1;
+        let one = SetPass { observed, members, set, workload: &workload, latch: &latch, stored, keeps, ctx };
+        let orders = matches!(step, MemberStep::Act(_));
+        let labels =
+            if let MemberStep::LabelPod { ordinal, role, .. } = &step { Some((*ordinal, *role)) } else { None };
+        let was_brief = is_brief(&step);
+        let passed: Passed = one.perform(driver, step).await?.into();
+        if let (true, Doing::Done(what)) = (orders, &passed.doing) {
+            event(observed, ctx, false, "MembersChanged", format!("StatefulSet {}: {what}", set.target));
+        }
+        announce(&one, &passed.latch);
+        let goes_on = was_brief && left > 0 && matches!(passed.doing, Doing::Done(_));
+        if !goes_on {
+            return Ok(Stepped { passed, workload, seen, quiet });
+        }
+        latch.clone_from(&passed.latch);
+        if let Some((ordinal, role)) = labels
+            && let Some(pod) = workload.pods.get_mut(&ordinal)
+        {
+            pod.role = role.map(Into::into);
+        }
+        seen = driver.observe(&workload, &latch).await;
+        step = driver.decide(&workload, &seen, target, &latch, now);
+        if !is_brief(&step) {
+            return Ok(Stepped { passed, workload, seen, quiet });
+        }
+    }
+}
+
+/// Whether another step may follow in the same pass: it changes nothing of the StatefulSet, and its pods and claims.
+fn is_brief(step: &MemberStep<Action>) -> bool {
+    matches!(step, MemberStep::Latch(_) | MemberStep::Act(_) | MemberStep::LabelPod { .. })
+}
+
+/// The steps of a cluster, with their events.
 async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
-    let SetPass { observed, set, workload, ctx, .. } = *pass;
+    let SetPass { observed, set, ctx, .. } = *pass;
     let target = pass.target();
     if !matches!(target.mode, Mode::Run | Mode::Keep) {
         return Ok(pass.nothing(Doing::Nothing));
@@ -90,24 +150,16 @@ async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
         refused,
         shown: masked(observed, ctx).await,
     };
-    let seen = driver.observe(workload, pass.latch).await;
-    let step = driver.decide(workload, &seen, &target, pass.latch, observed.facts.now);
-    let quiet = step == MemberStep::Quiet;
-    let orders = matches!(step, MemberStep::Act(_));
-    let performed = pass.perform(&driver, step).await;
+    let stepped = steps(pass, &driver, &target).await;
     ctx.memory.refusals.note(&observed.key, &set.name, driver.refused());
-    let mut passed: Passed = performed?.into();
-    if let (true, Doing::Done(what)) = (orders, &passed.doing) {
-        event(observed, ctx, false, "MembersChanged", format!("StatefulSet {}: {what}", set.target));
-    }
-    announce(pass, &passed.latch);
-    passed.details = Some(details(&driver, workload, &seen, &passed.latch));
+    let Stepped { mut passed, workload, seen, quiet } = stepped?;
+    passed.details = Some(details(&driver, &workload, &seen, &passed.latch));
     let noted = Noted { primaries: ctx.memory.primaries.clone(), key: observed.key.clone(), set: set.name.clone() };
-    noted.note(&driver, workload, &seen, &passed.latch);
+    noted.note(&driver, &workload, &seen, &passed.latch);
     if quiet {
         let Primary { settings, name, agents, shown, .. } = driver;
         let driver = Primary { settings, name, agents, config_maps: Untouched, refused: Mutex::default(), shown };
-        let rest = Rest { workload: workload.clone(), target, latch: passed.latch.clone(), roles: seen.roles, noted };
+        let rest = Rest { workload, target, latch: passed.latch.clone(), roles: seen.roles, noted };
         ctx.watching.members.attend(&observed.key, &set.name, rest.watched(driver));
     }
     Ok(passed)
@@ -201,11 +253,20 @@ struct Rest {
 }
 
 impl Rest {
-    /// Asks the members from time to time, and returns when a pass would find something to do.
+    /// Asks the members from time to time, and at once if the database of the primary ends. Returns when a pass would find something
+    /// to do.
     async fn watched(self, driver: Primary<Untouched>) {
         loop {
-            tokio::time::sleep(with_jitter(PERIOD)).await;
-            if !self.is_quiet(&driver).await {
+            let period = with_jitter(PERIOD);
+            let has_ended = tokio::select! {
+                () = tokio::time::sleep(period) => false,
+                true = driver.primary_leaves(&self.latch, period) => true,
+            };
+            let is_quiet = self.is_quiet(&driver).await;
+            if has_ended && !is_quiet {
+                return;
+            }
+            if has_ended || !is_quiet {
                 tokio::time::sleep(AGAIN).await;
                 if !self.is_quiet(&driver).await {
                     return;

@@ -19,7 +19,7 @@ const MAX_REQUEST: usize = 64;
 const AGAIN: i64 = 300;
 
 impl Scene<'_> {
-    /// Row 6: the primary has started again. Its last commits may not have been acknowledged, so another member takes over. If none
+    /// Row 6: the primary has ended, or started again. Its last commits may not have been acknowledged, so another member takes over. If none
     /// can, the primary goes on: it has all acknowledged writes itself.
     pub(super) fn row_6_restarted(&self) -> Step {
         let (p, answer) = self.primary()?;
@@ -29,6 +29,7 @@ impl Scene<'_> {
         }
         let why = match answer.data {
             None => format!("{} lost its data", self.pod(p)),
+            Some(_) if answer.start.is_empty() => format!("the database of {} has ended", self.pod(p)),
             Some(_) => format!("{} has started again", self.pod(p)),
         };
         if self.can_fail_over() {
