@@ -170,16 +170,24 @@ async fn an_etcd_restore_puts_a_backup_in_the_place_of_a_running_cluster_and_doe
     let annotations = etcd.get(&["etcd", "my"]).unwrap()["metadata"]["annotations"].clone();
     assert!(annotations["tillerman.dev/paused"].is_null(), "{annotations}");
 
-    // Its Job is made again when it is lost, and finds the work done.
+    // Its Job, which has finished, is not run again when it is lost.
     put(&etcd, "after-the-restore").await;
     let after = uids(&etcd, "pods");
     let job = etcd.kubectl(&["get", "jobs", "-l", "app.kubernetes.io/instance=my-restore", "-o", "name"]).unwrap();
     let job = job.trim();
+    etcd.kubectl(&["wait", "--for=condition=complete", "--timeout=60s", job]).unwrap();
     etcd.kubectl(&["delete", job]).unwrap();
-    eventually("the Job has ended again", || {
-        let job = etcd.get(&[job])?;
-        if job["status"]["succeeded"] == 1 { Ok(()) } else { Err(job["status"].to_string()) }
-    });
+    // The operator looks at it since.
+    for (annotation, paused) in [("tillerman.dev/paused=true", true), ("tillerman.dev/paused-", false)] {
+        etcd.kubectl(&["annotate", "etcdrestore", "my", annotation]).unwrap();
+        eventually(&format!("paused is {paused}"), || {
+            let conditions = etcd.get(&["etcdrestore", "my"])?["status"]["conditions"].clone();
+            let is =
+                conditions.as_array().into_iter().flatten().any(|c| c["type"] == "Paused" && c["status"] == "True");
+            if is == paused { Ok(()) } else { Err(conditions.to_string()) }
+        });
+    }
+    assert_eq!(etcd.get(&[job]).ok(), None);
     assert_eq!(uids(&etcd, "pods"), after);
     assert!(keys(&etcd).await.contains(&"after-the-restore".to_owned()));
     let again = told(&etcd, "etcdrestore/my", true);
