@@ -1,4 +1,4 @@
-//! Stateful sets with members: observes them, asks their driver for one step, and carries it out. The status remembers
+//! Stateful sets with members: observes them, asks their driver for a step, and carries it out. The status remembers
 //! their state.
 
 pub mod config_map;
