@@ -30,9 +30,13 @@ pub fn state_while(start: &str, within: Duration) -> Option<String> {
 
 /// What a query of [`state_while`] asks for: the start, and for how long, at most ten seconds.
 pub fn asked_while(query: &str) -> Option<(&str, Duration)> {
-    let value = |name: &str| query.split('&').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
-    let within = Duration::from_millis(value("within")?.parse().ok()?);
-    Some((value("while")?, within.min(LONGEST)))
+    let within = Duration::from_millis(value_of(query, "within")?.parse().ok()?);
+    Some((value_of(query, "while")?, within.min(LONGEST)))
+}
+
+/// The value of a field of a query, as it was sent.
+pub fn value_of<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    query.split('&').find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
 }
 
 /// What a member says of itself. Every verb is answered with it.

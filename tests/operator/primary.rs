@@ -543,6 +543,16 @@ fn row_6_after_a_full_outage_the_primary_goes_on() {
     cluster.assert_nothing_lost();
 }
 
+/// At rest a question to the primary waits for the end of its database.
+#[test]
+fn at_rest_the_operator_waits_for_the_end_of_the_primary() {
+    let (cluster, _operator) = Cluster::grown("primaryends", 1);
+    eventually("a question waits", || match cluster.agents.questions() {
+        0 => Err("there is none".to_owned()),
+        _ => Ok(()),
+    });
+}
+
 /// Row 15: the volume of a replica is lost for good. Its member begins with an empty one, and is seeded.
 #[test]
 fn row_15_a_member_whose_volume_is_lost_gets_another_one() {

@@ -52,6 +52,8 @@ pub struct Shared {
     cut: Mutex<BTreeSet<u32>>,
     /// Where orders are announced, each with a way to let it go on.
     announced: Mutex<Option<Sender<Announced>>>,
+    /// How many questions have waited for the end of a database.
+    questions: Mutex<u32>,
     tls: Arc<ServerConfig>,
 }
 
@@ -116,6 +118,7 @@ impl Agents {
         });
         let database = Database::new(net, "a-db");
         let shared = Arc::new(Shared {
+            questions: Mutex::default(),
             database: Mutex::new(database),
             cut: Mutex::default(),
             announced: Mutex::default(),
@@ -149,6 +152,11 @@ impl Agents {
 
     pub fn database(&self) -> MutexGuard<'_, Database> {
         self.shared.database()
+    }
+
+    /// How many questions have waited for the end of a database.
+    pub fn questions(&self) -> u32 {
+        *self.shared.questions.lock().unwrap()
     }
 
     /// From now on the operator does not reach these members.
@@ -209,6 +217,7 @@ impl Shared {
         if request.method() == Method::GET && path == STATE {
             if let Some((start, within)) = asked_while(request.uri().query().unwrap_or_default()) {
                 let end = Instant::now() + within;
+                *self.questions.lock().unwrap() += 1;
                 while self.database().state(ordinal).start == start && Instant::now() < end {
                     tokio::time::sleep(MOMENT).await;
                 }

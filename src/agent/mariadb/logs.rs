@@ -14,7 +14,7 @@ use super::flavor::Flavor;
 use super::gtid;
 use super::member::{Member, failed, refusal};
 use super::seed::{PART, STALLS};
-use crate::agent::contract::{Reason, Refusal};
+use crate::agent::contract::{Reason, Refusal, value_of};
 use crate::agent::position::Position;
 use crate::agent::server::{Body, in_parts, whole};
 use crate::agent::stored::{DATA, TIMES, WRITES};
@@ -66,10 +66,7 @@ pub async fn give(member: &Arc<Member>, query: &str) -> Result<Response<Body>, R
 
 /// Reads `after=POSITION&until=POSITION`.
 fn asked(query: &str) -> Result<Asked, String> {
-    let field = |name: &str| {
-        let value = query.split('&').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
-        value.ok_or_else(|| format!("{name} is missing"))?.parse::<Position>()
-    };
+    let field = |name: &str| value_of(query, name).ok_or_else(|| format!("{name} is missing"))?.parse::<Position>();
     Ok(Asked { after: field("after")?, until: field("until")? })
 }
 

@@ -194,9 +194,8 @@ impl Scene<'_> {
         if self.held.ordinal == Some(k) { Some(PRIMARY) } else { near().then_some(REPLICA) }
     }
 
-    /// The first pod with a wrong role. A pod loses the role of the primary before another one gets it, but after it if the pod says
-    /// that it takes no writes: the Service for writes would select no pod in between, and `kube-proxy`, which learns of changes once a
-    /// second, would drop what clients send.
+    /// The first pod with a wrong role. A pod loses the role of the primary before another one gets it. One that says that it takes no
+    /// writes loses it afterwards: a Service without a pod loses what clients send, until `kube-proxy` knows the next pod a second later.
     fn wrong_label(&self) -> Option<(u32, &Pod, Option<&'static str>)> {
         let pods = self.workload.pods.iter().map(|(k, pod)| (*k, pod, self.role(*k)));
         let wrong = pods.filter(|(_, pod, role)| pod.role.as_deref() != *role);
