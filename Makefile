@@ -139,7 +139,7 @@ format lint library unit types documents sources alerts cluster conformance inst
 
 # How long each target runs, and which of them.
 MINUTES ?= 10
-TARGETS ?= parse execute yaml archive strvals semver annotations
+TARGETS ?= parse execute yaml archive strvals semver annotations record documents notice
 
 .PHONY: fuzz
 fuzz: ## search for harmful input, MINUTES=10 a target (needs a nightly compiler and `cargo install cargo-fuzz`)

@@ -34,6 +34,20 @@ pub async fn at(_point: &str, _name: &str) -> bool {
     false
 }
 
+/// Whether the limits of hostile inputs are off, so that a test sees what happens when one is missing.
+#[cfg(feature = "cluster-tests")]
+pub fn is_unlimited() -> bool {
+    static UNLIMITED: std::sync::LazyLock<bool> =
+        std::sync::LazyLock::new(|| std::env::var_os("TILLERMAN_HARM_UNLIMITED").is_some());
+    *UNLIMITED
+}
+
+/// Limits are always on.
+#[cfg(not(feature = "cluster-tests"))]
+pub fn is_unlimited() -> bool {
+    false
+}
+
 /// A duration that is too long for tests: the value of the environment variable in milliseconds, if set, or the
 /// default.
 #[cfg(feature = "cluster-tests")]

@@ -61,12 +61,15 @@ pub mod cluster;
 pub mod crd;
 #[cfg(feature = "operator")]
 pub mod definition;
-#[cfg(feature = "operator")]
+#[cfg(feature = "cli")]
+#[cfg_attr(not(feature = "operator"), expect(dead_code, reason = "its other points are in the operator"))]
 mod harm;
 #[cfg(feature = "cli")]
 pub mod host;
 #[cfg(feature = "cli")]
 pub mod image;
+#[cfg(feature = "operator")]
+pub mod inputs;
 #[cfg(feature = "cli")]
 pub mod kind;
 #[cfg(feature = "cli")]

@@ -12,7 +12,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// Changed inputs for each target.
+/// Changed inputs for each target, unless the environment says `FUZZ_CHANGES`.
 const CHANGES: usize = 60;
 
 fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
@@ -61,7 +61,8 @@ fn hold(name: &str, target: fn(&[u8])) {
         run(seed, data);
     }
     let mut random = Random::new(1);
-    for _ in 0..CHANGES {
+    let given = std::env::var("FUZZ_CHANGES").ok().and_then(|text| text.parse().ok());
+    for _ in 0..given.unwrap_or(CHANGES) {
         let (seed, data) = random.pick(&seeds);
         let other = &random.pick(&seeds).1;
         run(&format!("{seed}, changed"), &changed(&mut random, data, other));

@@ -4,16 +4,27 @@
 //! Each row runs in a process of its own, whose memory is measured at its end.
 
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tillerman::chart::values;
+use tillerman::inputs::inputs;
 use tillerman::kind::annotations::{self, Annotations};
 use tillerman::kind::bounds;
 use tillerman::kind::switches::Switches;
 use tillerman::kind::{values_from, watches};
+use tillerman::notices::document::{MAX_BODY, Notice};
+use tillerman::notices::template::Template;
+use tillerman::release::digest::Hasher;
 use tillerman::release::object::Object;
+use tillerman::release::packed::unzip;
+use tillerman::release::record::{HookRecord, Record};
 use tillerman::release::patch;
 
 /// The row that a child runs.
@@ -30,7 +41,7 @@ type Run = Box<dyn Fn(&str) -> Result<(), String>>;
 
 struct Row {
     what: String,
-    text: String,
+    text: Box<dyn Fn() -> String>,
     run: Run,
     /// A part of the message, which names the limit.
     told: &'static str,
@@ -42,7 +53,18 @@ fn row(
     run: impl Fn(&str) -> Result<(), String> + 'static,
     told: &'static str,
 ) -> Row {
-    Row { what: what.into(), text: text.into(), run: Box::new(run), told }
+    let text = text.into();
+    lazy(what, move || text.clone(), run, told)
+}
+
+/// A row whose text takes a while to make.
+fn lazy(
+    what: impl Into<String>,
+    text: impl Fn() -> String + 'static,
+    run: impl Fn(&str) -> Result<(), String> + 'static,
+    told: &'static str,
+) -> Row {
+    Row { what: what.into(), text: Box::new(text), run: Box::new(run), told }
 }
 
 /// All that the operator does with an annotation of a custom resource.
@@ -309,12 +331,204 @@ fn of_files() -> Vec<Row> {
         row("values: values", format!("a: {}", list_of(500_000)), source, "more than 100000 values"),
         row("values: levels", format!("a: {}", nested(900)), source, "more than 100 levels deep"),
         row("values: aliases", bomb(), source, "more than 99 %"),
+        row("status: text", "x".repeat(3 << 20), status, "the limit is 2097152"),
+        row("status: values", list_of(500_000), status, "more than 100000 values"),
+        row("status: levels", nested(100_000), status, "more than 100 levels deep"),
         row("values: documents", format!("{0}---\n{0}", bomb()), source, "more than 99 %"),
     ]
 }
 
+/// Gzip and base64, as records and their annotations are stored.
+fn packed(json: &str) -> String {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(json.as_bytes()).unwrap();
+    STANDARD.encode(gzip.finish().unwrap())
+}
+
+/// A release record with this field.
+fn record(field: &str) -> String {
+    packed(&format!("{{\"name\":\"a\",\"info\":{{}},{field}}}"))
+}
+
+fn read_record(text: &str) -> Result<(), String> {
+    let record = Record::decode(text.as_bytes()).map_err(|e| e.to_string())?;
+    record.objects().map(|_| ()).map_err(|e| e.to_string())
+}
+
+/// The chunks of a record.
+fn join(text: &str) -> Result<(), String> {
+    let mut hasher = Hasher::default();
+    hasher.text(text);
+    Record::join(record("\"a\":1").as_bytes(), text, &hasher.finish()).map(|_| ()).map_err(|e| e.to_string())
+}
+
+fn hook(manifest: &str) -> Result<(), String> {
+    HookRecord { manifest: manifest.to_owned(), ..HookRecord::default() }.object().map(|_| ())
+}
+
+fn unpack(text: &str) -> Result<(), String> {
+    let packed = STANDARD.decode(text).unwrap();
+    unzip(&packed, bounds::PACKED).map(|_| ()).map_err(|e| format!("{e:?}"))
+}
+
+fn status(text: &str) -> Result<(), String> {
+    bounds::STATUS.json(text).map(|_| ())
+}
+
+fn notice(spec: &str) -> Result<(), String> {
+    Notice::read(&json!({"spec": serde_json::from_str::<Value>(spec).unwrap()})).map(|_| ())
+}
+
+/// A spec of a notice with this field.
+fn notice_with(field: &str, value: &Value) -> String {
+    json!({"target": {"webhook": {"url": "https://a.io/"}}, field: value}).to_string()
+}
+
+fn notice_status(state: &str) -> Result<(), String> {
+    bounds::NOTICE_STATE.value(&serde_json::from_str(state).unwrap())
+}
+
+/// Renders a template of a notice with the largest facts that a message has.
+fn notice_template(text: &str) -> Result<(), String> {
+    let line = json!({"name": "a".repeat(200), "about": vec!["a".repeat(200); 5]});
+    Template::read(text, MAX_BODY)?.render(&json!({"lines": vec![line; 40]})).map(|_| ())
+}
+
+/// The template that compares two lists with 60^8 leaves.
+fn shared_lists() -> String {
+    let references = |name: &str| vec![name; 60].join(",");
+    let level = format!("{{% for x,y in [[[{}],[{}]]] %}}", references("x"), references("y"));
+    let (levels, ends) = (level.repeat(8), "{% endfor %}".repeat(9));
+    format!("{{% for x,y in [[[1,1],[1,1]]] %}}{levels}{{% if x == y %}}E{{% endif %}}{ends}")
+}
+
+fn of_records_and_notices() -> Vec<Row> {
+    let loops = |inside: &str| {
+        format!("{}{inside}{}", "{% for a in lines %}".repeat(6), "{% endfor %}".repeat(6))
+    };
+    let levels = format!("{}1{}", "{\"a\":".repeat(30), "}".repeat(30));
+    vec![
+        lazy("record: text", || record(&format!("\"a\":\"{}\"", "x".repeat(25 << 20))), read_record, "the limit is 25165824"),
+        lazy("record: values", || record(&format!("\"hooks\":[{}{{}}]", "{},".repeat(7 << 20))), read_record, "more than 400000 values"),
+        lazy("record: levels", || record(&format!("\"a\":{}", nested(100_000))), read_record, "more than 100 levels deep"),
+        lazy("record: hooks", || record(&format!("\"hooks\":[{}{{}}]", "{},".repeat(2000))), read_record, "the limit is 1500"),
+        lazy("chunks: text", || packed(&format!("{{\"manifest\":\"{}\"}}", "x".repeat(65 << 20))), join, "the limit is 67108864"),
+        lazy("chunks: values", || packed(&format!("{{\"a\":{}}}", list_of(1_000_000))), join, "more than 400000 values"),
+        lazy("chunks: levels", || packed(&format!("{{\"a\":{}}}", nested(100_000))), join, "more than 100 levels deep"),
+        lazy("manifest: values", || record(&format!("\"manifest\":\"a: [{}0]\"", "[],".repeat(3_000_000))), read_record, "the manifest cannot be read"),
+        row("hook: text", format!("a: {}", "x".repeat(3 << 20)), hook, "the limit is 2097152"),
+        row("hook: values", format!("a: {}", list_of(500_000)), hook, "more than 100000 values"),
+        lazy("packed: text", || packed(&format!("\"{}\"", "x".repeat(5 << 20))), unpack, "the limit is 4194304"),
+        lazy("packed: values", || packed(&list_of(1_000_000)), unpack, "more than 100000 values"),
+        lazy("packed: levels", || packed(&nested(100_000)), unpack, "more than 64 levels deep"),
+        row("notice: values", notice_with("events", &json!(vec!["Failed"; 5000])), notice, "more than 2000 values"),
+        row("notice: levels", levels.clone(), notice, "more than 20 levels deep"),
+        row("notice: list", notice_with("events", &json!(vec!["Failed"; 51])), notice, "the limit is 50"),
+        row("notice status: values", list_of(200_000), notice_status, "more than 100000 values"),
+        row("notice status: levels", levels, notice_status, "more than 20 levels deep"),
+        row("notice template: text", "x".repeat(9000), notice_template, "the limit is 8192"),
+        row("notice template: grammar", shared_lists(), notice_template, "does not exist in templates"),
+        row("notice template: instructions", loops("x"), notice_template, "fuel"),
+        row("notice template: output", loops("{{ lines }}"), notice_template, "it prints more than 32768 bytes"),
+        row("notice template: filtered", loops("{% if a.name|upper|lower == 'x' %}{% endif %}"), notice_template, "filters are given more than"),
+    ]
+}
+
+/// Each limit of each place has a hostile text, or a test of its own.
+#[test]
+fn every_limit_has_a_row_or_a_test() {
+    let rows: BTreeSet<String> = rows().into_iter().map(|row| row.what).collect();
+    let tests = functions_of_tests();
+    let mut missing = Vec::new();
+    for input in inputs() {
+        for test in input.tests.iter().filter(|test| !tests.contains(**test)) {
+            missing.push(format!("{}: the test {test} does not exist", input.name));
+        }
+        for limit in input.limits {
+            let (row, name) = (limit.row(), format!("{}: {}", input.name, limit.row()));
+            let shown = if row.is_empty() { !input.tests.is_empty()  } else { rows.contains(&name) };
+            if !shown {
+                missing.push(format!("{}: no row {name:?} for {}", input.name, limit.text()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// The names of all tests of the project.
+fn functions_of_tests() -> BTreeSet<String> {
+    fn walk(folder: &std::path::Path, found: &mut BTreeSet<String>) {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let names = text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
+                found.extend(names.map(str::to_owned));
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    for folder in ["src", "tests/operator", "tests/support"] {
+        walk(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut found);
+    }
+    found
+}
+
+/// A file of the operator that parses bytes belongs to a place of the table. Files that only parse what the operator, its author or a person
+/// at the command line wrote are named here.
+#[test]
+fn every_file_that_parses_bytes_belongs_to_a_place() {
+    const PARSES: [&str; 6] =
+        ["serde_json::from_slice", "serde_json::from_str", "GzDecoder::new", "yaml::parse(", "yaml::load(", "Archive::new"];
+    // What a person runs, what runs beside databases or in Jobs of the operator's author, and the engines themselves.
+    const FOLDERS: [&str; 9] =
+        ["agent/", "backup/", "bin/", "chaos/", "cli/", "image/", "lint/", "scaffold/", "template/"];
+    const OWN: [&str; 8] = [
+        "kind/watches.rs",           // the operator's author
+        "kind/bounds.rs",            // the limits themselves
+        "rbac/own.rs",               // a file of the program
+        "rbac/kinds.rs",             // a file of the program
+        "reconcile/preview.rs",      // a person's files
+        "source/credentials.rs",     // a person's files
+        "source/repositories.rs",    // a person's files
+        "render/schema/",            // schemas, while rendering
+    ];
+    let named: BTreeSet<&str> = inputs().iter().flat_map(|input| input.files).copied().collect();
+    let src = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    sources(&src, &mut found);
+    let mut missing = Vec::new();
+    for path in &found {
+        let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
+        let code: Vec<&str> =
+            text.split("#[cfg(test)]").next().unwrap().lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let parses = code.iter().any(|line| PARSES.iter().any(|parse| line.contains(parse)));
+        let is_own = FOLDERS.iter().chain(&OWN).any(|own| name.starts_with(own)) || name.ends_with("_tests.rs") || name.ends_with("tests.rs");
+        if parses && !is_own && !named.contains(name) {
+            missing.push(name.to_owned());
+        }
+    }
+    assert!(missing.is_empty(), "these files parse bytes; add them to a place of src/inputs.rs: {missing:?}");
+    let there: BTreeSet<&str> = found.iter().map(|path| path.strip_prefix(&src).unwrap().to_str().unwrap()).collect();
+    let gone: Vec<_> = named.iter().filter(|name| !there.contains(**name)).collect();
+    assert!(gone.is_empty(), "src/inputs.rs names files that do not exist: {gone:?}");
+}
+
+fn sources(folder: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
 fn rows() -> Vec<Row> {
     let mut rows = of_patches();
+    rows.extend(of_records_and_notices());
     rows.extend(of_lists());
     rows.extend(of_files());
     for name in [
@@ -340,7 +554,7 @@ fn rows() -> Vec<Row> {
             let name = name.clone();
             move |text: &str| annotation(&name, text)
         };
-        rows.push(Row { what: name, text: long(), run: Box::new(run), told: "the limit is 1024" });
+        rows.push(row(name, long(), run, "the limit is 1024"));
     }
     rows
 }
@@ -358,6 +572,7 @@ fn peak() -> Option<usize> {
 fn one_row() {
     let Some(at) = std::env::var(ROW).ok().and_then(|at| at.parse::<usize>().ok()) else { return };
     let Row { what, text, run, told } = rows().swap_remove(at);
+    let text = text();
     let before = Instant::now();
     let answer = run(&text);
     let took = before.elapsed();

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use regex::Regex;
+use tillerman::inputs::{Limit, inputs};
 use tillerman::kind::switches::{HELM_OPERATOR, PREFIX, SWITCHES, THEIRS};
 use tillerman::kind::watches::FIELDS;
 use tillerman::plan::reasons::{CONDITIONS, EVENTS, REASONS};
@@ -63,9 +64,28 @@ fn parts() -> BTreeMap<&'static str, String> {
                 EVENTS.iter().map(|row| vec![code(row.name), row.kind.to_owned(), row.meaning.to_owned()]),
             ),
         ),
+        ("inputs", of_inputs()),
         ("metrics", metrics()),
         ("commands", commands()),
     ])
+}
+
+/// The table of `docs/security.md`. The hostile texts of `tests/hostile.rs` show what no test is named for.
+fn of_inputs() -> String {
+    table(
+        &["what", "limits", "beyond them", "test"],
+        inputs().into_iter().map(|input| {
+            let limits: Vec<String> = input.limits.iter().map(Limit::text).collect();
+            let has_rows = input.limits.iter().any(|limit| !limit.row().is_empty());
+            let tests = has_rows.then_some("tests/hostile.rs").into_iter().chain(input.tests.iter().copied());
+            vec![
+                input.what.to_owned(),
+                limits.join(", "),
+                input.beyond.to_owned(),
+                tests.map(code).collect::<Vec<_>>().join(", "),
+            ]
+        }),
+    )
 }
 
 fn watches_fields() -> String {
@@ -220,6 +240,7 @@ fn page(text: &str, parts: &BTreeMap<&'static str, String>) -> (String, Vec<Stri
 fn pages() -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join("docs/reference")).unwrap();
     let mut found: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    found.push(root().join("docs/security.md"));
     found.sort();
     found
 }

@@ -6,8 +6,15 @@ use tillerman::kind::annotations::{self, Annotations};
 use tillerman::kind::ignore::IGNORE_DRIFT;
 use tillerman::kind::switches::{self, Switches};
 use tillerman::kind::{bounds, values_from, watches};
+use tillerman::members::document::Members;
+use tillerman::notices::document::MAX_BODY;
+use tillerman::notices::template::{self, Template};
+use tillerman::plan::operations::document::Operations;
 use tillerman::release::object::Object;
 use tillerman::release::patch;
+use tillerman::release::record::Record;
+use tillerman::release::status_fields::StatusFields;
+use tillerman::release::status_fields::path::FieldPath;
 use tillerman::render::{self, Capabilities, Limits, Options, Release};
 use tillerman::template::function::{FnResult, Host};
 use tillerman::template::go::TemplateSet;
@@ -19,7 +26,7 @@ use tillerman::template::{functions, yaml};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them; each has its seeds in `fuzz/corpus/NAME`.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 10] = [
     ("parse", parse),
     ("execute", execute),
     ("yaml", yaml),
@@ -27,6 +34,9 @@ pub const TARGETS: [Target; 7] = [
     ("strvals", strvals),
     ("semver", semver),
     ("annotations", annotations),
+    ("record", record),
+    ("documents", documents),
+    ("notice", notice),
 ];
 
 /// What a rendering may cost here: little, so that whatever is not counted stands out as slow.
@@ -230,6 +240,75 @@ pub fn annotations(data: &[u8]) {
     }
     chart::values::merge(&mut values, own_values);
     let _ = yaml::emit(&Value::from(&serde_json::Value::Object(values)));
+}
+
+/// A release record, as JSON: it is packed as its Secret has it, and all is read that passes read of it.
+pub fn record(data: &[u8]) {
+    use base64::Engine as _;
+    use std::io::Write as _;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(data).expect("memory takes it");
+    let packed = base64::engine::general_purpose::STANDARD.encode(gzip.finish().expect("memory takes it"));
+    let Ok(record) = Record::decode(packed.as_bytes()) else { return };
+    for hook in record.hooks() {
+        assert_short(hook.object().err());
+    }
+    let _ = (record.objects(), record.config(), record.chart(), record.revision(), record.status());
+    assert_short(record.embedded_chart().err());
+    let back = record.rollback(2, "2026-01-01T00:00:00Z");
+    assert!(back.encode().is_err() || back.revision() == 2);
+}
+
+/// A document that Helm ignores (`Status`, `Members`, an operation), as YAML, and behind a zero byte an object for its paths.
+pub fn documents(data: &[u8]) {
+    let (text, object) = match data.iter().position(|&b| b == 0) {
+        Some(at) => (&data[..at], &data[at + 1..]),
+        None => (data, &b"status: {a: [{b: c}]}"[..]),
+    };
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    let read = bounds::SPEC.yaml(text.as_bytes()).unwrap_or_default();
+    let word = |key: &str| read[key].as_str().unwrap_or_default().to_owned();
+    let event = read["metadata"]["annotations"]["helm.sh/hook"].as_str().unwrap_or_default().to_owned();
+    let manifest = render::Manifest {
+        source: "c/templates/a.yaml".into(),
+        text: text.to_owned(),
+        api_version: word("apiVersion"),
+        kind: word("kind"),
+        name: read["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+    };
+    let hook = render::Hook {
+        manifest,
+        events: vec![event],
+        weight: 0,
+        delete_policies: Vec::new(),
+        output_log_policies: Vec::new(),
+    };
+    let unknown = [hook];
+    if let Ok(Some(fields)) = StatusFields::parse(&unknown) {
+        let packed = fields.encode();
+        assert!(packed.is_err() || StatusFields::decode(&packed.unwrap_or_default()).is_some());
+    }
+    assert_short(StatusFields::parse(&unknown).err());
+    assert_short(Members::read(&unknown, &[], "ns").err());
+    assert_short(Operations::read(&unknown, &[]).err());
+    let object = bounds::SPEC.yaml(object).unwrap_or_default();
+    let fields = read["fields"].as_object().into_iter().flat_map(|fields| fields.values());
+    for path in fields.filter_map(|field| field["path"].as_str()).chain([text]) {
+        if let Ok(path) = FieldPath::parse(path) {
+            let _ = path.find(&object);
+        }
+    }
+}
+
+/// A template of a notice, rendered with facts as messages have them.
+pub fn notice(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let line = serde_json::json!({"name": "web", "kind": "Web", "event": "Failed", "bad": true, "count": 3, "about": ["a", "b"]});
+    let facts = serde_json::json!({"notice": "ops", "namespace": "shop", "count": 4, "lines": vec![line; 40]});
+    match Template::read(text, MAX_BODY).and_then(|template| template.render(&facts)) {
+        Ok(text) => assert!(text.len() <= template::LIMITS.output),
+        Err(why) => assert_short(Some(why)),
+    }
 }
 
 /// A message stands in conditions and events.

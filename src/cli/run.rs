@@ -6,7 +6,7 @@ mod thread;
 mod trace;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ use crate::kind::{duration, watches};
 use crate::members::drivers::Drivers;
 use crate::reconcile::controller::{Controller, Settings};
 use crate::reconcile::definitions;
+use crate::reconcile::journal::Journal;
+use crate::notices::allowance;
 use crate::reconcile::notices;
 use crate::reconcile::panics;
 use crate::reconcile::scope::Scope;
@@ -81,9 +83,16 @@ pub(super) struct Args {
     /// commas.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "HOSTS")]
     notice_hosts: String,
+    /// To how many recipients the notices of one namespace can send messages in an hour; all namespaces together to ten times as many.
+    #[arg(long, default_value_t = allowance::PER_NAMESPACE, value_name = "NUMBER")]
+    notice_recipients_per_hour: usize,
     /// Name of the operator in events, and of its lease where --leader-election-id gives none.
     #[arg(long, env = "OPERATOR_NAME", default_value = "tillerman", hide = true)]
     operator_name: String,
+    /// A folder that outlives the process, such as a volume of the kind emptyDir. In it the operator notes what it works on. An input that
+    /// ends the process twice is set aside.
+    #[arg(long, env = "TILLERMAN_STATE_DIR", value_name = "FOLDER")]
+    state_dir: Option<PathBuf>,
     #[command(flatten)]
     log: log::LogArgs,
     /// Serve the metrics with TLS: with the certificate in $TMPDIR/k8s-metrics-server/serving-certs, or one that signs itself.
@@ -195,6 +204,7 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
             show_manifest: args.manifest_in_status,
             home: String::new(),
             drivers,
+            journal: args.state_dir.as_deref().map(open_journal).transpose()?.unwrap_or_default(),
             notices: args.notices.then(|| notices::Settings {
                 hosts: args
                     .notice_hosts
@@ -203,6 +213,7 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
                     .filter(|host| !host.is_empty())
                     .map(str::to_owned)
                     .collect(),
+                per_hour: args.notice_recipients_per_hour.max(1),
             }),
             definitions: args
                 .chart_definitions
@@ -212,6 +223,11 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
         metrics: address(&args.metrics_bind_address)?,
         probes: address(&args.health_probe_bind_address)?,
     })
+}
+
+fn open_journal(folder: &Path) -> Result<Journal, CliError> {
+    let opened = Journal::open(folder);
+    opened.map_err(|e| CliError::new(format!("--state-dir {}: the journal cannot be opened: {e}", folder.display())))
 }
 
 async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
@@ -240,6 +256,7 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
     let namespace = or(&args.leader_election_namespace, &own_namespace);
     let settings = Settings { home: namespace.clone(), ..checked.settings };
+    let journal = settings.journal.clone();
     let controller = Controller::new(settings, config.clone(), &metrics, &tasks).map_err(unusable)?;
     if let Some(listener) = metrics_listener {
         let certificate = if args.metrics_secure { Some(certificate(&server, &tasks)?) } else { None };
@@ -256,8 +273,9 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     }
     if !args.leader_elect {
         controller.run().await;
-        return ended(&tasks);
+        return ended(&tasks, &journal);
     }
+    let of_work = journal.clone();
     let name = or(&args.leader_election_id, &args.operator_name);
     metrics.set_standby(true);
     metrics.set_leader(&name, false);
@@ -282,6 +300,7 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
         // The lease is released after the last pass. If it is lost, the process ends at once, and its writes with it.
         if let Err(why) = lease.hold(&last_pass).await {
             tracing::error!(%why, "this instance no longer leads");
+            of_work.settle();
             std::process::exit(1);
         }
     };
@@ -295,7 +314,7 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     if tokio::time::timeout(GIVE_UP, leasing).await.is_err() {
         tracing::warn!("the lease could not be given up in time");
     }
-    ended(&tasks)
+    ended(&tasks, &journal)
 }
 
 /// Listens on the thread that will serve, if there is an address.
@@ -314,8 +333,14 @@ async fn on<T: Send + 'static>(
 }
 
 /// Whether the operator was stopped, or failed.
-fn ended(tasks: &Tasks) -> Result<(), CliError> {
-    tasks.fault().map_or(Ok(()), |why| Err(CliError::new(why)))
+fn ended(tasks: &Tasks, journal: &Journal) -> Result<(), CliError> {
+    match tasks.fault() {
+        Some(why) => Err(CliError::new(why)),
+        None => {
+            journal.settle();
+            Ok(())
+        }
+    }
 }
 
 /// The certificate of the metrics, where controller-runtime looks for it; else one that signs itself, as there.

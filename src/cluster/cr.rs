@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::kind::allow::{Allow, Reach};
+use crate::kind::bounds;
 use crate::release::object::Gvk;
 use crate::release::secret;
 
@@ -112,9 +113,12 @@ impl Cr {
         })
     }
 
-    /// The status, parsed.
+    /// The status, parsed. One that cannot be ours counts as empty.
     pub fn status(&self) -> Map<String, Value> {
-        serde_json::from_str(&self.status).unwrap_or_default()
+        match bounds::STATUS.json(&self.status) {
+            Ok(Value::Object(status)) => status,
+            _ => Map::new(),
+        }
     }
 
     /// The kinds of objects that the first installation of its release started with, all in one namespace.

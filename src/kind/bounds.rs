@@ -10,6 +10,7 @@ use std::fmt::Display;
 use serde_json::Value;
 
 use crate::chart::strvals;
+use crate::harm;
 use crate::template::budget::{self, Budget, Limits};
 use crate::template::yaml;
 
@@ -63,13 +64,31 @@ pub const SPEC: Bounds = Bounds { bytes: 1 << 20, values: 100_000, depth: 100 };
 pub const SOURCE: Bounds = Bounds { bytes: 1 << 20, values: 100_000, depth: 100 };
 /// All sources of values of one custom resource together.
 pub const ALL_SOURCES: Bounds = Bounds { bytes: 4 << 20, values: 200_000, depth: 100 };
+/// A release record in one Secret, unpacked. Helm has no limit. What is unpacked is measured before it becomes values.
+pub const RECORD: Bounds = Bounds { bytes: 24 << 20, values: 400_000, depth: 100 };
+/// The parts of a release record that no Secret can hold, unpacked.
+pub const CHUNKS: Bounds = Bounds { bytes: 64 << 20, ..RECORD };
+/// The manifest of a release record, which is YAML.
+pub const MANIFEST: Bounds = Bounds { bytes: CHUNKS.bytes, values: 1_000_000, depth: 100 };
+/// The manifest of one hook of a release record, which is YAML.
+pub const HOOK: Bounds = Bounds { bytes: 2 << 20, values: 100_000, depth: 100 };
+/// Hooks of a release record.
+pub const HOOKS: usize = 1500;
+/// What an annotation of the Secret of a release record holds, unpacked.
+pub const PACKED: Bounds = Bounds { bytes: 4 << 20, values: 100_000, depth: 64 };
+/// The status of a custom resource.
+pub const STATUS: Bounds = Bounds { bytes: 2 << 20, values: 100_000, depth: 100 };
+/// The spec of a `Notice`. The API server limits its bytes.
+pub const NOTICE: Bounds = Bounds { bytes: 256 << 10, values: 2_000, depth: 20 };
+/// The status of a `Notice`: of a thousand custom resources and two thousand pods.
+pub const NOTICE_STATE: Bounds = Bounds { bytes: 2 << 20, values: 100_000, depth: 20 };
 /// `watches.yaml`.
 pub const WATCHES: Bounds = Bounds { bytes: 1 << 20, values: 100_000, depth: 64 };
 
 impl Bounds {
     /// Whether a text is short enough. The error is a sentence.
     pub fn text(&self, text: &[u8]) -> Result<(), String> {
-        if text.len() > self.bytes {
+        if text.len() > self.bytes && !harm::is_unlimited() {
             return Err(format!("it has {} bytes; the limit is {}", text.len(), self.bytes));
         }
         Ok(())
@@ -78,8 +97,9 @@ impl Bounds {
     /// Reads JSON. The text shows whether it is too large, before anything is allocated.
     pub fn json(&self, text: &str) -> Result<Value, String> {
         self.text(text.as_bytes())?;
-        let (values, depth) = measure(text);
-        self.check(values, depth)?;
+        let mut measure = Measure::default();
+        measure.read(text.as_bytes());
+        self.measured(&measure)?;
         serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))
     }
 
@@ -90,16 +110,24 @@ impl Bounds {
 
     /// Reads YAML in another way, and checks what was read.
     pub fn reads(&self, text: &[u8], read: impl FnOnce() -> Result<Value, String>) -> Result<Value, String> {
-        self.text(text)?;
-        // A node counts when it is read, and again when an alias repeats it.
-        let mut budget = Budget::new(Limits { memory: Some(budget::nodes(self.values)), ..Limits::default() });
-        let read = budget.run(read);
-        if budget.is_spent() {
-            return Err(self.too_many());
-        }
-        let read = read?;
+        let read = self.within(text, read)?;
         self.value(&read)?;
         Ok(read)
+    }
+
+    /// Reads YAML in another way, whatever it becomes.
+    pub fn within<T>(&self, text: &[u8], read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+        self.text(text)?;
+        // A node counts when it is read, and again when an alias repeats it.
+        let memory = (!harm::is_unlimited()).then_some(budget::nodes(self.values));
+        let mut budget = Budget::new(Limits { memory, ..Limits::default() });
+        let read = budget.run(read);
+        if budget.is_spent() { Err(self.too_many()) } else { read }
+    }
+
+    /// Checks JSON that was measured up to here.
+    pub fn measured(&self, measure: &Measure) -> Result<(), String> {
+        self.check(measure.values + 1, measure.deepest)
     }
 
     /// Checks what was read already.
@@ -109,6 +137,9 @@ impl Bounds {
     }
 
     fn check(&self, values: usize, depth: usize) -> Result<(), String> {
+        if harm::is_unlimited() {
+            return Ok(());
+        }
         if depth > self.depth {
             return Err(format!("it is nested more than {} levels deep", self.depth));
         }
@@ -138,26 +169,36 @@ pub fn word(text: &str) -> Result<(), String> {
     if text.len() > WORD { Err(format!("it has {} bytes; the limit is {WORD}", text.len())) } else { Ok(()) }
 }
 
-/// How many values JSON has and how deep it nests, estimated from its text: rather too many than too few.
-fn measure(json: &str) -> (usize, usize) {
-    let (mut values, mut depth, mut deepest, mut quoted, mut escaped) = (1_usize, 0_usize, 0, false, false);
-    for byte in json.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            _ if quoted => {}
-            b'{' | b'[' => {
-                values += 1;
-                depth += 1;
-                deepest = deepest.max(depth);
+/// How many values JSON has and how deep it nests, estimated from its text: rather too many than too few. The text can be read in pieces.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Measure {
+    values: usize,
+    depth: usize,
+    deepest: usize,
+    quoted: bool,
+    escaped: bool,
+}
+
+impl Measure {
+    /// Reads the next piece.
+    pub fn read(&mut self, json: &[u8]) {
+        for byte in json {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.quoted => self.escaped = true,
+                b'"' => self.quoted = !self.quoted,
+                _ if self.quoted => {}
+                b'{' | b'[' => {
+                    self.values += 1;
+                    self.depth += 1;
+                    self.deepest = self.deepest.max(self.depth);
+                }
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                b',' => self.values += 1,
+                _ => {}
             }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            b',' => values += 1,
-            _ => {}
         }
     }
-    (values, deepest)
 }
 
 /// How many values there are, and how deep they are nested.
@@ -183,14 +224,18 @@ pub fn weigh(value: &Value) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bounds, measure, weigh};
+    use super::{Bounds, Measure, weigh};
 
     #[test]
     fn json_is_measured_outside_of_strings() {
         for (json, values, depth) in
             [("1", 1, 0), ("{}", 2, 1), (r#"{"a":[{}]}"#, 4, 3), (r#"{"a":"[[[\"[[,,"}"#, 2, 1), ("[1,2,3]", 4, 1)]
         {
-            assert_eq!(measure(json), (values, depth), "{json}");
+            for piece in [1, 2, json.len()] {
+                let mut measure = Measure::default();
+                json.as_bytes().chunks(piece).for_each(|piece| measure.read(piece));
+                assert_eq!((measure.values + 1, measure.deepest), (values, depth), "{json}");
+            }
             let read = weigh(&serde_json::from_str(json).unwrap());
             assert!(read.0 <= values && read.1 == depth, "{json}: {read:?}");
         }

@@ -13,11 +13,31 @@ const METADATA: [IpAddr; 4] = [
 
 /// Why an address is refused, if it is. Addresses of private networks are allowed: mail servers of clusters have them.
 pub fn refused(address: IpAddr) -> Option<&'static str> {
-    // ::ffff:127.0.0.1 is 127.0.0.1, and a translator makes it of 64:ff9b::7f00:1.
-    let address = match address {
-        IpAddr::V6(six) => six.to_ipv4_mapped().or_else(|| translated(six)).map_or(address, IpAddr::V4),
-        IpAddr::V4(_) => address,
+    if let IpAddr::V6(six) = address {
+        if six.segments()[..3] == LOCAL_NAT64 {
+            return Some("the network translates it to an address that it does not show");
+        }
+        if let Some(why) = translated(six).into_iter().find_map(|four| refused_itself(IpAddr::V4(four))) {
+            return Some(why);
+        }
+    }
+    refused_itself(address)
+}
+
+/// Whether everybody can reach an address, so that nobody learns from its answers what only the operator can reach.
+pub fn is_public(address: IpAddr) -> bool {
+    let is_private = |four: &Ipv4Addr| {
+        // 100.64.0.0/10 is shared by the customers of one provider (RFC 6598).
+        four.is_private() || (four.octets()[0] == 100 && four.octets()[1] & 0xc0 == 64)
     };
+    let is_open = match address {
+        IpAddr::V4(four) => !is_private(&four),
+        IpAddr::V6(six) => !six.is_unique_local() && !translated(six).iter().any(is_private),
+    };
+    is_open && refused(address).is_none()
+}
+
+fn refused_itself(address: IpAddr) -> Option<&'static str> {
     let (this, link_local) = match address {
         IpAddr::V4(four) => (four.octets()[0] == 0, four.is_link_local()),
         IpAddr::V6(six) => (six.is_unspecified(), six.is_unicast_link_local()),
@@ -32,19 +52,31 @@ pub fn refused(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// The address of IPv4 in one of NAT64 (RFC 6052) or 6to4 (RFC 3056).
-fn translated(six: Ipv6Addr) -> Option<Ipv4Addr> {
+/// The prefix 64:ff9b:1::/48 of translators inside a network (RFC 8215). Each chooses where in the address that of IPv4 is.
+const LOCAL_NAT64: [u16; 3] = [0x64, 0xff9b, 1];
+
+/// The addresses of IPv4 that a well-known translation or tunnel makes of an address: mapped and compatible ones (RFC 4291), SIIT (RFC
+/// 7915), NAT64 (RFC 6052), 6to4 (RFC 3056), Teredo (RFC 4380: its server, and its client with all bits turned) and ISATAP (RFC 5214).
+fn translated(six: Ipv6Addr) -> Vec<Ipv4Addr> {
     let four = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
         Ipv4Addr::new(a, b, c, d)
     };
     match six.segments() {
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] | [0, 0, 0, 0, 0, 0, high, low]
-            if high != 0 =>
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..]
+        | [0, 0, 0, 0, 0 | 0xffff, 0, high, low]
+        | [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [_, _, _, _, 0 | 0x200, 0x5efe, high, low]
+            // `::` and `::1` are addresses of IPv6.
+            if high != 0 || six.segments()[..6] != [0; 6] =>
         {
-            Some(four(high, low))
+            vec![four(high, low)]
         }
-        _ => None,
+        [0x2001, 0, server_high, server_low, _, _, high, low] => {
+            vec![four(server_high, server_low), four(!high, !low)]
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -55,7 +87,7 @@ pub fn is_allowed(host: &str, address: IpAddr, allowed: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_allowed, refused};
+    use super::{is_allowed, is_public, refused};
 
     #[test]
     fn what_is_behind_the_firewall_is_refused() {
@@ -78,6 +110,17 @@ mod tests {
             ("64:ff9b::7f00:1", false),
             ("2002:7f00:1::", false),
             ("::127.0.0.1", false),
+            ("::ffff:0:127.0.0.1", false),
+            ("64:ff9b::", false),
+            ("64:ff9b:1::7f00:1", false),
+            ("64:ff9b:1:7f00:0:100::", false),
+            ("64:ff9b:1::cb00:7101", false),
+            ("2001:0:7f00:1::", false),
+            ("2001:0:cb00:7101::80ff:fffe", false),
+            ("2001:db8::5efe:127.0.0.1", false),
+            ("2001:db8::200:5efe:169.254.169.254", false),
+            ("64:ff9b::203.0.113.1", true),
+            ("2002:cb00:7101::", true),
             ("10.0.0.1", true),
             ("192.168.1.1", true),
             ("203.0.113.1", true),
@@ -85,6 +128,23 @@ mod tests {
             ("fd00::1", true),
         ] {
             assert_eq!(refused(address.parse().unwrap()).is_none(), ok, "{address}");
+        }
+    }
+
+    #[test]
+    fn the_addresses_of_private_networks_are_not_public() {
+        for (address, public) in [
+            ("203.0.113.1", true),
+            ("2001:db8::1", true),
+            ("64:ff9b::203.0.113.1", true),
+            ("10.0.0.1", false),
+            ("100.64.0.1", false),
+            ("fd00::1", false),
+            ("::ffff:10.0.0.1", false),
+            ("64:ff9b::10.0.0.1", false),
+            ("127.0.0.1", false),
+        ] {
+            assert_eq!(is_public(address.parse().unwrap()), public, "{address}");
         }
     }
 

@@ -10,7 +10,7 @@ use super::events::{EVENTS, Event};
 use super::mail;
 use super::template::Template;
 use super::webhook::Url;
-use crate::kind::duration;
+use crate::kind::{bounds, duration};
 
 /// Bytes of a subject's template, and of a body's.
 pub const MAX_SUBJECT: usize = 512;
@@ -198,6 +198,14 @@ pub enum Goal {
 }
 
 impl Goal {
+    /// How many get each message.
+    pub fn recipients(&self) -> usize {
+        match self {
+            Self::Smtp(smtp, _) => smtp.to.len(),
+            Self::Webhook(_) => 1,
+        }
+    }
+
     /// Its kind, for metrics.
     pub fn word(&self) -> &'static str {
         match self {
@@ -214,6 +222,7 @@ impl Notice {
     /// The field that is wrong, and what it may be.
     pub fn read(object: &Value) -> Result<Self, String> {
         let spec = object.get("spec").cloned().unwrap_or(Value::Null);
+        bounds::NOTICE.value(&spec).map_err(|why| format!("spec: {why}"))?;
         let spec: Spec = serde_json::from_value(spec).map_err(|e| format!("spec: {e}"))?;
         let seconds = |field: &str, text: Option<&str>, default: &str, most: u64| {
             let text = text.unwrap_or(default);

@@ -36,28 +36,43 @@ pub struct Message {
     pub facts: Value,
 }
 
-/// The message of an entry. A template that fails is replaced by the usual words, which say so: a message with other words is worth more
-/// than none.
-pub fn compose(notice: &Notice, sender: Sender<'_>, entry: &Entry) -> Message {
+/// A message with what came of the templates of its notice.
+#[derive(Clone, Debug)]
+pub struct Composed {
+    /// The message.
+    pub message: Message,
+    /// Why a template failed; `None` if none did, or if none was used.
+    pub template_error: Option<String>,
+}
+
+/// Composes the message of an entry. The usual words replace a template that fails, and say so: a message with other words is worth more
+/// than none. Without `templates`, the message has the usual words.
+pub fn compose(notice: &Notice, sender: Sender<'_>, entry: &Entry, templates: bool) -> Composed {
     let facts = facts(sender, entry);
     let mut body = text(sender, entry);
-    let mut words = |template: Option<&super::template::Template>, field: &str| match template?.render(&facts) {
-        Ok(text) => Some(text),
-        Err(why) => {
-            body.extend([format!("\nspec.template.{field} of the notice failed: {}\n", one_line(&why))]);
-            None
+    let mut template_error = None;
+    let mut words = |template: Option<&super::template::Template>, field: &str| {
+        match template.filter(|_| templates)?.render(&facts) {
+            Ok(text) => Some(text),
+            Err(why) => {
+                let why = format!("spec.template.{field}: {}", one_line(&why));
+                body.extend([format!("\nA template of the notice failed: {why}\n")]);
+                template_error = Some(why);
+                None
+            }
         }
     };
     let subject = words(notice.subject.as_ref(), "subject").unwrap_or_else(|| subject(sender, entry));
     let own = words(notice.body.as_ref(), "body");
-    Message {
+    let message = Message {
         id: entry.id.clone(),
         references: entry.references().into_iter().map(str::to_owned).collect(),
         at: entry.due,
         subject: one_line(&subject),
         body: own.unwrap_or(body),
         facts,
-    }
+    };
+    Composed { message, template_error }
 }
 
 /// A message by which somebody tests a notice.
@@ -73,7 +88,7 @@ pub fn test(notice: &Notice, sender: Sender<'_>, id: String, now: i64) -> Messag
         thread: None,
         at: now,
     };
-    compose(notice, sender, &Entry { id, due: now, lines: vec![line], more: 0 })
+    compose(notice, sender, &Entry { id, due: now, lines: vec![line], more: 0 }, true).message
 }
 
 /// A text without control characters, so that no header can follow it, and not too long.
@@ -186,7 +201,7 @@ fn text(Sender { namespace, name }: Sender<'_>, entry: &Entry) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sender, compose, meaning, one_line};
+    use super::{Composed, Sender, compose, meaning, one_line};
     use crate::notices::document::Notice;
     use crate::notices::events::Event;
     use crate::notices::state::{Entry, Line};
@@ -221,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_usual_words() {
-        let message = compose(&notice(&json!({})), SENDER, &entry());
+        let message = compose(&notice(&json!({})), SENDER, &entry(), true).message;
         assert_eq!(message.subject, "[shop] Web x: Failed (Invalid) and 538 more");
         let expected = "1970-01-01T00:00:00Z Web x: Installed\n\
                         1970-01-01T00:00:00Z Web x: Failed (Invalid)\n  \
@@ -239,12 +254,16 @@ mod tests {
     #[test]
     fn own_words_and_words_that_fail() {
         let words = json!({"subject": "{{ lines[0].name }}\r\nBcc: {{ count }}", "body": "{% for l in lines %}{{ l.event }} {% endfor %}"});
-        let message = compose(&notice(&words), SENDER, &entry());
-        assert_eq!(message.subject, "x Bcc: 539");
+        let Composed { message, template_error } = compose(&notice(&words), SENDER, &entry(), true);
+        assert_eq!((message.subject.as_str(), template_error), ("x Bcc: 539", None));
         assert_eq!(message.body, "Installed Failed PodCrashed ");
-        let message = compose(&notice(&json!({"subject": "{{ a.b.c }}"})), SENDER, &entry());
+        let usual = compose(&notice(&words), SENDER, &entry(), false).message;
+        assert!(usual.subject.starts_with("[shop] Web x"), "{usual:?}");
+        let Composed { message, template_error } =
+            compose(&notice(&json!({"subject": "{{ a.b.c }}"})), SENDER, &entry(), true);
         assert!(message.subject.starts_with("[shop] Web x"));
-        assert!(message.body.contains("spec.template.subject of the notice failed: "), "{}", message.body);
+        assert!(message.body.contains("A template of the notice failed: spec.template.subject: "), "{}", message.body);
+        assert!(template_error.is_some_and(|why| why.starts_with("spec.template.subject: ")));
     }
 
     #[test]

@@ -8,10 +8,12 @@
 //! the notice, written together. So nothing is lost while the operator is away, and nothing is sent for what was so before.
 
 pub mod address;
+pub mod allowance;
 pub mod changes;
 pub mod document;
 pub mod events;
 pub mod facts;
+pub mod grammar;
 pub mod mail;
 pub mod message;
 pub mod own;

@@ -12,6 +12,7 @@ use super::changes::{Change, Course, changes, remembered};
 use super::document::Notice;
 use super::events::Event;
 use super::facts::Facts;
+use crate::kind::bounds;
 
 /// Custom resources that one notice follows.
 pub const MAX_RELEASES: usize = 1000;
@@ -27,6 +28,8 @@ const MAX_ABOUT: usize = 5;
 const MAX_INCIDENTS: usize = 500;
 /// Bytes of a text in a line.
 const MAX_TEXT: usize = 200;
+/// Messages in a row for which a template of the notice can fail. Further ones have the usual words.
+const MAX_TEMPLATE_FAILURES: u32 = 3;
 /// Incidents of which a message is said to be a part.
 const MAX_REFERENCES: usize = 10;
 
@@ -55,6 +58,21 @@ pub struct State {
     pub left_out: u64,
     /// The pods of the custom resources were looked at.
     pub knows_pods: bool,
+    /// What came of the templates, if they failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub templates: Option<TemplateFailures>,
+}
+
+/// How often the templates of a notice failed one message after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateFailures {
+    /// The generation of the notice that has these templates.
+    pub generation: i64,
+    /// Messages in a row for which a template failed.
+    pub count: u32,
+    /// The last error.
+    pub why: String,
 }
 
 /// Something that lasts.
@@ -187,8 +205,22 @@ impl State {
     pub fn read(status: Option<&Value>) -> Self {
         status
             .and_then(|status| status.get("state"))
+            .filter(|state| bounds::NOTICE_STATE.value(state).is_ok())
             .and_then(|s| serde_json::from_value(s.clone()).ok())
             .unwrap_or_default()
+    }
+
+    /// Enters what came of the templates of this generation for one message: why one failed, if one did.
+    pub fn note_templates(&mut self, generation: i64, error: Option<String>) {
+        let count = self.templates.as_ref().filter(|known| known.generation == generation).map_or(0, |known| known.count);
+        self.templates =
+            error.map(|why| TemplateFailures { generation, count: count.saturating_add(1), why: cut(&why) });
+    }
+
+    /// Why the templates of this generation are left out, if they are.
+    pub fn templates_left_out(&self, generation: i64) -> Option<&str> {
+        let known = self.templates.as_ref().filter(|known| known.generation == generation)?;
+        (known.count >= MAX_TEMPLATE_FAILURES).then_some(&*known.why)
     }
 
     /// Enters what is so of a custom resource.

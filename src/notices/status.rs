@@ -18,6 +18,10 @@ pub enum Reason {
     TooMany,
     /// The target does not take messages. They wait.
     SendFailed,
+    /// The notices of the namespace, or all of them, have written to as many people as they can in an hour. Messages wait.
+    Limited,
+    /// A template failed for three messages in a row. Messages have the usual words until the spec changes.
+    TemplateFailed,
 }
 
 impl Reason {
@@ -28,6 +32,8 @@ impl Reason {
             Self::InvalidSpec => "InvalidSpec",
             Self::TooMany => "TooMany",
             Self::SendFailed => "SendFailed",
+            Self::Limited => "Limited",
+            Self::TemplateFailed => "TemplateFailed",
         }
     }
 }

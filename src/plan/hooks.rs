@@ -15,7 +15,7 @@ use crate::mask::Text;
 use crate::release::digest::Hasher;
 use crate::release::hook_run::{HOOK, HookOutcome, HookRun};
 use crate::release::live::Live;
-use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::object::{Gvk, ObjectId};
 use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 use crate::release::record::{HookRecord, Phase};
 
@@ -116,7 +116,7 @@ pub struct Hook {
 impl Hook {
     /// From the record. Errors say what is wrong with the manifest.
     pub fn read(record: HookRecord, owner: &Owner, is_namespaced: impl Fn(&Gvk) -> bool) -> Result<Self, String> {
-        let object = Object::parse(&record.manifest)
+        let object = record.object()
             .and_then(|o| o.ok_or_else(|| "it is empty".to_owned()))
             .map_err(|e| format!("hook {}: {e}", record.path))?;
         let stamped = stamp(&object, is_namespaced(&object.gvk), owner);

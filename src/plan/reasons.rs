@@ -173,6 +173,11 @@ pub const REASONS: &[Reason] = &[
     reason("InProgress", "A plan of members or an operation is being carried out."),
     reason("InstallError", "helm-operator's: the installation failed."),
     reason("InstallSuccessful", "helm-operator's: the release is installed."),
+    reason(
+        "InputSetAside",
+        "The operator's process was ended twice while it worked on the custom resource as it is. Change its spec, or set a new text in \
+         `tillerman.dev/reconcile-at`.",
+    ),
     reason("Invalid", "The API server refused an object; the message has its words."),
     reason("InvalidAnnotation", "An annotation cannot be read; the message says what may be there."),
     reason("InvalidManifest", "A template renders something that is no object."),
@@ -313,6 +318,14 @@ pub const EVENTS: &[EventReason] = &[
         "The release record could not be read; the release was taken over from its live objects.",
     ),
     warning("ReleaseChunked", "A release record is too large for one Secret. Helm and helm-operator cannot read it."),
+    warning(
+        "RecordNotVerified",
+        "The release record is over a limit, so nothing is taken from it; the release was taken over from its live objects.",
+    ),
+    warning(
+        "InputSetAside",
+        "The operator's process was ended twice while it worked on the custom resource, which is left alone until it changes.",
+    ),
     warning("RecordRejected", "A release record is not what the chart renders. Somebody else may have written it."),
     warning("HooksSkipped", "A release was removed without its delete hooks."),
     warning("UnknownHook", "The chart has a hook whose name nobody knows."),

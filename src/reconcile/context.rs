@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::journal::{self, Begun, Journal, Working};
 use super::memory::Memory;
 use super::renderer::Renderer;
 use super::shared::Shared;
@@ -25,6 +26,8 @@ pub struct Context {
     pub renderer: Renderer,
     /// Sends Kubernetes events.
     pub events: Events,
+    /// What the operator is working on, for the process after it.
+    pub journal: Journal,
     /// Drivers of members that the program registers.
     pub drivers: Drivers,
     /// How often the operator compares a release with the caches when nothing happens.
@@ -44,9 +47,30 @@ impl Deref for Context {
 }
 
 impl Context {
+    /// A custom resource, as the journal calls it.
+    pub fn subject(&self, key: &ReleaseKey) -> String {
+        let served = self.kinds.get(key.kind);
+        let (gvk, name) = (served.gvk(), format!("{}/{}", key.namespace, key.name));
+        journal::subject(&[&format!("{}.{}", gvk.kind, gvk.group), &name])
+    }
+
+    /// Notes that a pass over a custom resource begins. Its input is all that an editor of the custom resource or of its release record can
+    /// change.
+    pub fn begin(&self, key: &ReleaseKey) -> Begun {
+        let Some(cr) = self.cache.cr(key) else { return Begun::Goes(Working::default()) };
+        let (namespace, release) = self.cache.release_of(key);
+        let newest = self.cache.history(&namespace, &release).pop();
+        let (generation, deleting) = (cr.generation.to_string(), cr.deleting.to_string());
+        let texts = cr.annotations.iter().flat_map(|(key, value)| [&**key, &**value]);
+        let record = newest.iter().flat_map(|newest| [&*newest.uid, &*newest.resource_version]);
+        let parts = [&*cr.uid, &*generation, &*deleting].into_iter().chain(texts).chain(record);
+        self.journal.begin(&self.subject(key), &journal::input(parts))
+    }
+
     /// Drops everything that is kept for a custom resource after the custom resource is gone.
     pub fn forget(&self, key: &ReleaseKey) {
         let release = self.cache.release_of(key);
+        self.journal.forget(&self.subject(key));
         self.watching.forget(key, &release);
         self.memory.forget(key, &release);
         self.sources.set_used(key, Vec::new());

@@ -17,6 +17,7 @@ use super::charts::Served;
 use super::context::Context;
 use super::definitions::{self, Definitions};
 use super::error::Error;
+use super::journal::{self, Begun, Journal};
 use super::kinds::Kinds;
 use super::memory::Memory;
 use super::memory::primaries::Primaries;
@@ -85,6 +86,8 @@ pub struct Settings {
     pub definitions: Option<definitions::Settings>,
     /// How notices are carried out, if they are.
     pub notices: Option<notices::Settings>,
+    /// What the operator is working on, for the process after it.
+    pub journal: Journal,
 }
 
 /// The operator, ready to run.
@@ -146,6 +149,7 @@ impl Controller {
             memory: Memory::default(),
             renderer: Renderer::default(),
             events,
+            journal: settings.journal,
             drivers: settings.drivers,
             period: settings.period,
             hide_overrides: settings.hide_overrides,
@@ -409,10 +413,15 @@ async fn work(ctx: Arc<Context>) {
         ctx.metrics.pass_started(controller);
         let started = Instant::now();
         let span = spans::pass(&served.gvk().kind, &key.namespace, &key.name);
+        let begun = ctx.begin(&key);
         // The future of a pass is large, and most workers do not run one at a given time.
         let pass = Box::pin(async {
             harm::at("pass", &key.name).await;
-            reconcile(&key, &ctx).await
+            match &begun {
+                Begun::Goes(_) => reconcile(&key, &ctx).await,
+                Begun::Waits => Ok(Next::After(journal::PAUSE)),
+                Begun::SetAside => Err(Error::SetAside),
+            }
         });
         let pass = ctx.queue.progress(&key).of(caught(pass).instrument(span));
         let result = match pass.await.unwrap_or_else(|place| Err(Error::Panic(place))) {
@@ -430,10 +439,14 @@ async fn work(ctx: Arc<Context>) {
             }
             Err(error) => {
                 ctx.metrics.failed(controller, error.reason());
-                if matches!(error, Error::Panic(_)) {
+                if matches!(error, Error::Panic(_) | Error::SetAside) {
                     report::panic::report(&key, &error, &ctx).await;
                 }
-                ctx.queue.failed(&key);
+                if matches!(error, Error::SetAside) {
+                    ctx.queue.done(&key, None);
+                } else {
+                    ctx.queue.failed(&key);
+                }
                 PassResult::Error
             }
         };

@@ -48,6 +48,8 @@ pub enum Error {
     Api(ApiError),
     /// The pass panicked, at this place.
     Panic(String),
+    /// The process was ended twice while it worked on the custom resource as it is.
+    SetAside,
 }
 
 impl Error {
@@ -78,6 +80,10 @@ impl Error {
                 Text::own(text.as_str())
             }
             Self::Api(error) => error.text(),
+            Self::SetAside => Text::own(
+                "the operator's process was ended twice while it worked on this custom resource, so nothing is done until it changes. Change its \
+                 spec, or try the same again with a new text in the annotation tillerman.dev/reconcile-at",
+            ),
             Self::Panic(place) => Text::own(format!(
                 "the operator has a fault: the pass panicked at {place}; it is repeated after a pause. Please report this place"
             )),
@@ -89,6 +95,7 @@ impl Error {
         match self {
             Self::Record(RecordError::TooLarge(_)) => "ReleaseTooLarge",
             Self::Record(RecordError::Corrupted(_)) => "ReleaseCorrupted",
+            Self::Record(RecordError::OverLimit(_)) => "RecordNotVerified",
             Self::Render(_) | Self::Renderer(_) => "RenderError",
             Self::Manifest(_) => "InvalidManifest",
             Self::Hook { .. } => "HookFailed",
@@ -99,6 +106,7 @@ impl Error {
             Self::Values(_) => "InvalidValuesFrom",
             Self::Api(error) => error.reason(),
             Self::Panic(_) => "Panic",
+            Self::SetAside => "InputSetAside",
         }
     }
 
@@ -110,6 +118,7 @@ impl Error {
             | Self::Manifest(_)
             | Self::NotAllowed(_)
             | Self::Values(_)
+            | Self::SetAside
             | Self::NotReady(_) => Retry::Never,
             // The author of the hook chose this timeout, so the hook gets no second one.
             Self::Hook { timeout, .. } => {
@@ -119,7 +128,7 @@ impl Error {
                     Retry::Bounded
                 }
             }
-            Self::Record(RecordError::Corrupted(_)) | Self::Renderer(_) => Retry::Bounded,
+            Self::Record(RecordError::Corrupted(_) | RecordError::OverLimit(_)) | Self::Renderer(_) => Retry::Bounded,
             Self::Api(error) if error.is_namespace_terminating() => Retry::Never,
             // The object is at fault, not the cluster.
             Self::Api(error) if matches!(error.reason(), "Invalid" | "ImmutableField") => Retry::Bounded,

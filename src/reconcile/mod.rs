@@ -12,6 +12,7 @@ pub mod controller;
 pub mod definitions;
 mod error;
 pub mod history;
+pub mod journal;
 mod kinds;
 mod members;
 mod memory;
@@ -33,3 +34,5 @@ mod shared;
 pub mod tasks;
 mod trust;
 mod watch;
+
+pub use render::draw::LIMITS as RENDERING;

@@ -20,6 +20,7 @@ use super::apply::objects::{Objects, Tried};
 use super::charts::{Loaded, Served};
 use super::context::Context;
 use super::controller::{Controller, Settings};
+use super::journal::Journal;
 use super::observe::observe;
 use super::observe::observed::Observed;
 use super::render::{Prepared, crds, render, secrets};
@@ -167,6 +168,7 @@ pub async fn preview(wanted: Wanted, config: Config) -> Result<Preview, String> 
         home: String::new(),
         definitions: None,
         notices: None,
+        journal: Journal::default(),
     };
     let controller = Controller::new(settings, config, &Arc::default(), &tasks).map_err(|e| e.to_string())?;
     controller.cluster().fence().close();

@@ -25,7 +25,7 @@ use super::render::values;
 use crate::plan::situation::{RevisionKind, Situation, operation};
 use crate::release::compare::is_rendering;
 use crate::release::object::{Object, ObjectId};
-use crate::release::record::{HookRecord, Record, RecordError, hooks_of};
+use crate::release::record::{HookRecord, Record, hooks_of};
 use crate::release::secret::Revision;
 use crate::release::status_fields::StatusFields;
 use crate::render::Release;
@@ -162,7 +162,7 @@ async fn compare(observed: &Observed, revision: &Revision, ctx: &Context) -> Res
         (Some(target), _) => Some(target.clone()),
         (None, Ok(Some(record))) if record.revision() == revision.revision => Some(record.clone()),
         _ => match read_record(&observed.owner, revision.revision, ctx).await {
-            Err(Error::Record(RecordError::Corrupted(_))) => None,
+            Err(Error::Record(error)) if error.is_unusable() => None,
             record => record?,
         },
     };
@@ -323,7 +323,7 @@ fn encoded<T: serde::Serialize>(document: Option<&T>) -> Value {
 
 /// The definition of a hook, without its last run. Helm writes its default policy explicitly.
 fn as_value(hook: &HookRecord) -> Value {
-    let body = Object::parse(&hook.manifest).ok().flatten().map(|object| Value::Object(object.body));
+    let body = hook.object().ok().flatten().map(|object| Value::Object(object.body));
     let mut policies = hook.delete_policies.clone();
     policies.retain(|policy| policy != "before-hook-creation" || hook.delete_policies.len() > 1);
     serde_json::json!({"body": body, "events": hook.events, "weight": hook.weight, "policies": policies})

@@ -10,7 +10,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::digest::Hasher;
-use super::record::{MAX_ENCODED, Record, RecordError, pack, unpack};
+use super::record::{MAX_ENCODED, Packed, Record, RecordError, pack};
+use crate::kind::bounds;
 
 /// Type of the Secrets.
 pub const TYPE: &str = names::CHUNK_TYPE;
@@ -107,7 +108,7 @@ impl Record {
             return Err(RecordError::Corrupted("the chunks are not those of the revision"));
         }
         let mut record = Self::decode(head)?;
-        record.fields.extend(unpack(text.as_bytes())?);
+        record.fields.extend(Packed::read(text.as_bytes(), bounds::CHUNKS)?.unpack()?);
         record.is_cut = true;
         Ok(record)
     }

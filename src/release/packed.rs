@@ -10,8 +10,36 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Limit of the bytes that an annotation unpacks to.
-const MAX_DECODED: u64 = 4 << 20;
+use crate::kind::bounds::{self, Bounds, Measure};
+
+/// Bytes that are unpacked before they are measured.
+const PIECE: u64 = 64 << 10;
+
+/// Why something cannot be unpacked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnzipError {
+    /// It is not gzip.
+    NotGzip,
+    /// It is over a limit, in a sentence.
+    OverLimit(String),
+}
+
+/// Unpacks JSON. It is measured piece by piece, so what is over a limit takes no more memory than that limit.
+///
+/// # Errors
+/// See [`UnzipError`].
+pub fn unzip(gzip: &[u8], limits: Bounds) -> Result<Vec<u8>, UnzipError> {
+    let (mut json, mut measure) = (Vec::new(), Measure::default());
+    let mut reader = GzDecoder::new(gzip);
+    loop {
+        let read = reader.by_ref().take(PIECE).read_to_end(&mut json).map_err(|_| UnzipError::NotGzip)?;
+        if read == 0 {
+            return Ok(json);
+        }
+        measure.read(&json[json.len() - read..]);
+        limits.text(&json).and_then(|()| limits.measured(&measure)).map_err(UnzipError::OverLimit)?;
+    }
+}
 
 /// Encodes as the text of an annotation of at most `limit` bytes. The error is a sentence about `what`, a plural.
 pub fn encode(value: &impl Serialize, what: &str, limit: usize) -> Result<String, String> {
@@ -28,7 +56,5 @@ pub fn encode(value: &impl Serialize, what: &str, limit: usize) -> Result<String
 /// Reads what [`encode`] wrote; `None` for anything else.
 pub fn decode<T: DeserializeOwned>(text: &str) -> Option<T> {
     let packed = BASE64.decode(text).ok()?;
-    let mut json = Vec::new();
-    GzDecoder::new(packed.as_slice()).take(MAX_DECODED).read_to_end(&mut json).ok()?;
-    serde_json::from_slice(&json).ok()
+    serde_json::from_slice(&unzip(&packed, bounds::PACKED).ok()?).ok()
 }

@@ -2,28 +2,30 @@
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flate2::Compression;
-use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::chunks::is_large;
 use super::object::{Object, parse_manifest};
+use super::packed::{UnzipError, unzip};
 use crate::chart::{Chart, File};
+use crate::harm;
+use crate::kind::bounds::{self, Bounds, Measure};
 use crate::render::{Hook, Rendered};
 
 /// Kubernetes stores no Secret with more than 1 MiB of data; the labels and annotations need some room too.
 pub(super) const MAX_ENCODED: usize = 1_000_000;
-
-/// Limit of the bytes of an unpacked record. Helm has no limit; this one keeps a hostile record from taking all memory.
-const MAX_DECODED: u64 = 64 << 20;
 
 /// The status of a revision (`pkg/release/common/status.go`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,6 +131,16 @@ pub struct HookRecord {
     pub last_run: LastRun,
 }
 
+impl HookRecord {
+    /// Its object. The manifest can be somebody else's, so it is read within limits.
+    ///
+    /// # Errors
+    /// It is not an object, or over a limit.
+    pub fn object(&self) -> Result<Option<Object>, String> {
+        bounds::HOOK.within(self.manifest.as_bytes(), || Object::parse(&self.manifest))
+    }
+}
+
 /// The hooks of what was just rendered, as its record will have them.
 pub fn hooks_of(rendered: &Rendered) -> Vec<HookRecord> {
     let read = |hook: &Hook| serde_json::from_value(hook_json(hook)).unwrap_or_default();
@@ -141,9 +153,19 @@ pub enum RecordError {
     /// The Secret holds something else.
     #[error("the release record is corrupted: {0}")]
     Corrupted(&'static str),
+    /// It is larger than a record that a release of a chart has.
+    #[error("the release record is over a limit: {0}")]
+    OverLimit(String),
     /// It does not fit into a Secret.
     #[error("the release record takes {0} bytes: the chart with its values and manifest is too large")]
     TooLarge(usize),
+}
+
+impl RecordError {
+    /// Whether the record that was read is data that cannot be used. A record can be made again from the live objects.
+    pub fn is_unusable(&self) -> bool {
+        matches!(self, Self::Corrupted(_) | Self::OverLimit(_))
+    }
 }
 
 /// The parts of a new revision.
@@ -178,6 +200,8 @@ pub struct Record {
     info: Map<String, Value>,
     /// Its large parts are in [`chunks`](super::chunks).
     pub(super) is_cut: bool,
+    /// See [`Record::hold`].
+    room: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Record {
@@ -204,7 +228,7 @@ impl Record {
         ];
         let fields = fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
         let Value::Object(info) = info else { unreachable!("json! of an object is an object") };
-        Self { fields, info, is_cut: false }
+        Self { fields, info, is_cut: false, room: None }
     }
 
     /// A further revision that goes back to this one, as `helm rollback` makes it. No hook of it has run.
@@ -225,9 +249,21 @@ impl Record {
 
     /// Reads the `release` key of a release Secret (after Kubernetes' own base64).
     pub fn decode(data: &[u8]) -> Result<Self, RecordError> {
-        let fields = unpack(data)?;
+        let fields = Packed::read(data, bounds::RECORD)?.unpack()?;
+        if let Some(hooks) = fields.get("hooks") {
+            // Elements of no size, so counting them takes no memory.
+            let count = serde_json::from_str::<Vec<IgnoredAny>>(hooks.get()).map_or(0, |hooks| hooks.len());
+            if count > bounds::HOOKS && !harm::is_unlimited() {
+                return Err(RecordError::OverLimit(format!("it has {count} hooks; the limit is {}", bounds::HOOKS)));
+            }
+        }
         let info = fields.get("info").and_then(|i| serde_json::from_str(i.get()).ok()).unwrap_or_default();
-        Ok(Self { fields, info, is_cut: false })
+        Ok(Self { fields, info, is_cut: false, room: None })
+    }
+
+    /// Holds something as long as the record, or a copy of it, exists.
+    pub fn hold(&mut self, room: Arc<dyn Any + Send + Sync>) {
+        self.room = Some(room);
     }
 
     /// Writes the value of the `release` key (before Kubernetes' own base64).
@@ -258,7 +294,9 @@ impl Record {
     }
     /// The objects of the manifest, in the order of installation.
     pub fn objects(&self) -> Result<Vec<Object>, RecordError> {
-        parse_manifest(&self.manifest()).map_err(|_| RecordError::Corrupted("the manifest cannot be read"))
+        let text = self.manifest();
+        let read = bounds::MANIFEST.within(text.as_bytes(), || parse_manifest(&text));
+        read.map_err(|_| RecordError::Corrupted("the manifest cannot be read"))
     }
     /// The values that it was rendered with.
     pub fn config(&self) -> Map<String, Value> {
@@ -384,18 +422,59 @@ pub(super) fn pack(fields: &BTreeMap<&str, &RawValue>) -> String {
     BASE64.encode(gzip.finish().expect("writing to memory does not fail"))
 }
 
-/// Reads a record that [`pack`] or Helm wrote.
-pub(super) fn unpack(data: &[u8]) -> Result<BTreeMap<String, Box<RawValue>>, RecordError> {
-    const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
-    let packed = BASE64.decode(data.trim_ascii()).map_err(|_| RecordError::Corrupted("not base64"))?;
-    let mut json = Vec::new();
-    if packed.starts_with(&GZIP) {
-        let mut reader = GzDecoder::new(packed.as_slice()).take(MAX_DECODED);
-        reader.read_to_end(&mut json).map_err(|_| RecordError::Corrupted("not gzip"))?;
-    } else {
-        json = packed;
+/// A record as [`pack`] or Helm wrote it, before it is unpacked.
+pub struct Packed {
+    data: Vec<u8>,
+    limits: Bounds,
+}
+
+impl Packed {
+    /// Reads base64.
+    ///
+    /// # Errors
+    /// It is not base64, or says that it is too large.
+    pub fn read(data: &[u8], limits: Bounds) -> Result<Self, RecordError> {
+        let data = BASE64.decode(data.trim_ascii()).map_err(|_| RecordError::Corrupted("not base64"))?;
+        let packed = Self { data, limits };
+        if packed.bytes() > limits.bytes && !harm::is_unlimited() {
+            let why = format!("it has {} bytes; the limit is {}", packed.bytes(), limits.bytes);
+            return Err(RecordError::OverLimit(why));
+        }
+        Ok(packed)
     }
-    serde_json::from_slice(&json).map_err(|_| RecordError::Corrupted("not a JSON object"))
+
+    fn is_gzip(&self) -> bool {
+        self.data.starts_with(&[0x1f, 0x8b, 0x08])
+    }
+
+    /// Bytes that it says it has when it is unpacked (RFC 1952, ISIZE). Not more are unpacked.
+    pub fn bytes(&self) -> usize {
+        match self.data.last_chunk::<4>() {
+            Some(size) if self.is_gzip() => u32::from_le_bytes(*size) as usize,
+            _ => self.data.len(),
+        }
+    }
+
+    /// The fields of the record.
+    ///
+    /// # Errors
+    /// It is no record, or over a limit.
+    pub fn unpack(self) -> Result<BTreeMap<String, Box<RawValue>>, RecordError> {
+        let json = if self.is_gzip() {
+            // Not more than it says it has.
+            let limits = Bounds { bytes: self.bytes(), ..self.limits };
+            unzip(&self.data, limits).map_err(|error| match error {
+                UnzipError::NotGzip => RecordError::Corrupted("not gzip"),
+                UnzipError::OverLimit(why) => RecordError::OverLimit(why),
+            })?
+        } else {
+            let mut measure = Measure::default();
+            measure.read(&self.data);
+            self.limits.measured(&measure).map_err(RecordError::OverLimit)?;
+            self.data
+        };
+        serde_json::from_slice(&json).map_err(|_| RecordError::Corrupted("not a JSON object"))
+    }
 }
 
 /// What `helm list` prints of a chart.
@@ -488,6 +567,10 @@ mod tests {
     use super::{LastRun, New, Phase, Record, RecordError, Status, chart_json};
     use crate::chart::{Chart, File};
     use crate::render::{Hook, Manifest, Rendered};
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD as BASE64;
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write as _;
 
     fn rendered() -> Rendered {
         let manifest = Manifest {
@@ -529,6 +612,39 @@ mod tests {
         assert_eq!(read.notes(), "hello <you>");
         assert_eq!((read.chart().name.as_str(), read.chart().version.as_str()), ("web", "1.2.3"));
         assert_eq!(read.objects().unwrap().len(), 1);
+    }
+
+    /// A record with other fields, packed.
+    fn packed(change: impl FnOnce(&mut String)) -> String {
+        let mut json = serde_json::to_string(&record().fields).unwrap();
+        change(&mut json);
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::new(6));
+        gzip.write_all(json.as_bytes()).unwrap();
+        BASE64.encode(gzip.finish().unwrap())
+    }
+
+    #[test]
+    fn a_record_over_a_limit_is_not_unpacked_further() {
+        let with = |field: &str, value: String| {
+            packed(|json| *json = format!("{},\"{field}\":{value}}}", json.strip_suffix('}').unwrap()))
+        };
+        for (text, part) in [
+            (with("hooks", format!("[{}{{}}]", "{},".repeat(500_000))), "more than 400000 values"),
+            (with("hooks", format!("[{}{{}}]", "{},".repeat(1500))), "it has 1501 hooks; the limit is 1500"),
+            (with("more", format!("{}{}", "[".repeat(200), "]".repeat(200))), "more than 100 levels deep"),
+            (with("more", format!("\"{}\"", "x".repeat(25 << 20))), "the limit is 25165824"),
+        ] {
+            let error = Record::decode(text.as_bytes()).unwrap_err();
+            assert!(matches!(&error, RecordError::OverLimit(why) if why.contains(part)), "{part}: {error}");
+        }
+        // A size that is not true is not one of a record.
+        let mut lie = BASE64.decode(packed(|_| {})).unwrap();
+        let at = lie.len() - 4;
+        lie[at..].copy_from_slice(&1_u32.to_le_bytes());
+        assert!(Record::decode(BASE64.encode(lie).as_bytes()).is_err_and(|error| error.is_unusable()));
+        let mut bomb = record();
+        bomb.fields.insert("manifest".into(), super::raw(&format!("a: [{}]", "[],".repeat(2_000_000))));
+        assert!(bomb.objects().is_err());
     }
 
     #[test]
@@ -586,7 +702,7 @@ mod tests {
     #[test]
     fn a_corrupted_record_is_an_error_and_not_a_panic() {
         for data in ["", "%%%", "aGVsbG8=", "H4sIAAAAAAAA/w=="] {
-            assert!(matches!(Record::decode(data.as_bytes()), Err(RecordError::Corrupted(_))), "{data}");
+            assert!(Record::decode(data.as_bytes()).is_err_and(|error| error.is_unusable()), "{data}");
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::harness::{
     Operator, Space, cluster_dir, established, eventually, eventually_within, kubectl, program, repository,
 };
+use crate::mail::silent;
 use crate::sources::serve_files;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -133,6 +134,30 @@ fn a_chart_that_cannot_be_used_takes_no_api_away() {
     wait(&space, "Served");
     shop(&space, &json!({"greeting": "again"})).unwrap();
     space.wait_field("configmap/a-config", "/data/greeting", &json!("again"));
+    assert!(operator.stop());
+}
+
+#[test]
+fn a_chart_server_that_does_not_answer_delays_no_other_definition() {
+    let space = Space::new("slow-chart");
+    let (port, connections) = silent();
+    let operator = operator(&space);
+    let slow = format!("{}-slow", space.name);
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let body = json!({"apiVersion": "tillerman.dev/v1alpha1", "kind": "ChartDefinition",
+        "metadata": {"name": slow, "labels": {"space": space.name}},
+        "spec": {"chart": {"url": format!("http://127.0.0.1:{port}/web.tgz"), "digest": digest},
+            "names": {"group": group(&space), "version": "v1", "kind": "Slow"}}});
+    kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
+    eventually("the server is asked for the chart", || {
+        if connections.lock().unwrap().is_empty() { Err("no connection") } else { Ok(()) }
+    });
+    define(&space, &json!({"path": repository("tests/charts/web")}), &json!({}));
+    wait(&space, "Served");
+    // The slow one still waits, and goes at once when it is deleted.
+    assert_eq!(connections.lock().unwrap().len(), 1);
+    kubectl(&["delete", "chartdefinition", &slow, "--timeout=20s"], None).unwrap();
+    kubectl(&["delete", "chartdefinition", &space.name], None).unwrap();
     assert!(operator.stop());
 }
 

@@ -467,7 +467,7 @@ fn a_notice_sees_its_own_namespace_and_reaches_no_address_of_the_machine() {
     there.apply("Web", "b", &json!({}));
     there.wait_web("b");
     let why = wait(&there, "ops", "SendFailed");
-    assert!(why.contains("127.0.0.1 is refused: it is a loopback address"), "{why}");
+    assert!(why.contains("127.0.0.1: its address is refused: it is a loopback address"), "{why}");
     let status = read(&there, "ops").unwrap()["status"].clone();
     assert!(status["state"]["releases"].get("Web.test.tillerman.dev/b").is_some(), "{status}");
     assert_eq!(status["state"]["releases"].as_object().map(serde_json::Map::len), Some(1), "{status}");
@@ -476,7 +476,7 @@ fn a_notice_sees_its_own_namespace_and_reaches_no_address_of_the_machine() {
     notice(&there, "metadata", &metadata, &json!({}));
     there.apply("Web", "c", &json!({}));
     let why = wait(&there, "metadata", "SendFailed");
-    assert!(why.contains("169.254.169.254 is refused: it is a link-local address"), "{why}");
+    assert!(why.contains("169.254.169.254: its address is refused: it is a link-local address"), "{why}");
     assert!(operator.stop());
 }
 
@@ -520,7 +520,7 @@ fn a_webhook_is_signed_and_no_redirect_is_followed() {
     let why = wait(&space, "json", "SendFailed");
     assert_eq!(
         why,
-        "Secret signing is not for 127.0.0.1: its annotation tillerman.dev/notice-hosts must name that host"
+        "Secret signing cannot be used: it has to exist and to have key, and its annotation tillerman.dev/notice-hosts has to name 127.0.0.1"
     );
     space.kubectl(&["annotate", "secret", "signing", "tillerman.dev/notice-hosts=127.0.0.1"]).unwrap();
     for format in formats {
@@ -569,16 +569,143 @@ fn a_chart_brings_a_notice_and_its_words_are_bounded() {
     let all = mail.wait(1);
     assert_eq!((&*all[0].subject, all[0].text.trim()), ("a Bcc: x@example.com", "Upgraded"));
     // A template that could stop the operator is refused, and a wrong notice changes nothing else.
-    let bomb = json!({"target": mail.target(), "template": {"body": "{% set x = 'a' %}{{ x ~ x }}"}});
-    let body = json!({"apiVersion": "tillerman.dev/v1alpha1", "kind": "Notice",
-        "metadata": {"name": "bomb", "namespace": space.name}, "spec": bomb});
-    kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
-    let why = wait(&space, "bomb", "InvalidSpec");
-    assert!(why.starts_with("spec.template.body: the tag \"set\" does not exist here"), "{why}");
+    let levels = format!("{{% for x,y in [[[{}],[{}]]] %}}", vec!["x"; 60].join(","), vec!["y"; 60].join(",")).repeat(8);
+    let shared = format!("{{% for x,y in [[[1,1],[1,1]]] %}}{levels}{{% if x == y %}}E{{% endif %}}{}", "{% endfor %}".repeat(9));
+    for (name, template, part) in [
+        ("tags", "{% set x = 'a' %}{{ x ~ x }}", "the tag \"set\" does not exist here"),
+        ("lists", &*shared, "',' does not exist in templates of notices"),
+        ("texts", "{% for a in lines %}{{ [lines,lines]|upper }}{% endfor %}", "where a text or a number is expected"),
+    ] {
+        let bomb = json!({"target": mail.target(), "template": {"body": template}});
+        let body = json!({"apiVersion": "tillerman.dev/v1alpha1", "kind": "Notice",
+            "metadata": {"name": name, "namespace": space.name}, "spec": bomb});
+        kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
+        let why = wait(&space, name, "InvalidSpec");
+        assert!(why.starts_with("spec.template.body: line 1: ") && why.contains(part), "{why}");
+    }
     let header = json!({"smtp": {"host": "a.io", "from": "a@b.c\r\nBcc: x@y.z", "to": ["b@example.com"]}});
     let body = json!({"apiVersion": "tillerman.dev/v1alpha1", "kind": "Notice",
         "metadata": {"name": "header", "namespace": space.name}, "spec": {"target": header}});
     kubectl(&["apply", "-f", "-"], Some(&body.to_string())).unwrap();
     assert!(wait(&space, "header", "InvalidSpec").starts_with("spec.target.smtp.from"));
+    assert!(operator.stop());
+}
+
+/// A receiver's requests, when there are this many.
+fn received(got: &std::sync::Arc<std::sync::Mutex<Vec<crate::mail::Request>>>, count: usize) -> Vec<Value> {
+    eventually(&format!("{count} messages arrive"), || {
+        let all: Vec<Value> = got.lock().unwrap().iter().map(crate::mail::Request::json).collect();
+        if all.len() >= count { Ok(all) } else { Err(format!("{all:?}")) }
+    })
+}
+
+#[test]
+fn a_template_that_fails_three_times_is_left_out() {
+    let space = space("failing-words");
+    let (port, got) = receiver("204 No Content");
+    let operator = operator(&space);
+    let target = json!({"webhook": {"url": format!("http://127.0.0.1:{port}/x"), "tls": "none"}});
+    notice(&space, "ops", &target, &json!({"events": ["Installed"], "template": {"body": "{{ lines|join }}"}}));
+    let failed = "A template of the notice failed: spec.template.body: ";
+    for (count, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        space.apply("Web", name, &json!({}));
+        let all = received(&got, count + 1);
+        let body = all[count]["body"].as_str().unwrap();
+        assert!(body.contains(&format!("Web {name}: Installed")), "{body}");
+        assert_eq!(body.contains(failed), count < 3, "{body}");
+        wait_empty(&space, "ops");
+    }
+    let why = wait(&space, "ops", "TemplateFailed");
+    assert!(why.starts_with("spec.template.body: ") && why.contains("join takes a list of texts"), "{why}");
+    // Another template is tried.
+    notice(&space, "ops", &target, &json!({"events": ["Installed"], "template": {"body": "{{ count }}"}}));
+    wait(&space, "ops", "Watching");
+    space.apply("Web", "e", &json!({}));
+    assert_eq!(received(&got, 5)[4]["body"], "1");
+    assert!(operator.stop());
+}
+
+#[test]
+fn a_namespace_writes_to_no_more_recipients_than_it_can() {
+    let space = space("allowance");
+    let (port, got) = receiver("204 No Content");
+    let more = ["--notices", "--notice-hosts=127.0.0.1", "--notice-recipients-per-hour=3"];
+    let operator = space.operator(&space.watches(&[("Web", "web")]), &more);
+    for name in ["one", "two"] {
+        let target = json!({"webhook": {"url": format!("http://127.0.0.1:{port}/{name}"), "tls": "none"}});
+        notice(&space, name, &target, &json!({"events": ["Installed"]}));
+    }
+    for (count, name) in ["a", "b"].into_iter().enumerate() {
+        space.apply("Web", name, &json!({}));
+        space.wait_web(name);
+        received(&got, (2 * count + 2).min(3));
+    }
+    let limited = eventually("a notice is limited", || {
+        let reasons = ["one", "two"].map(|name| read(&space, name).unwrap()["status"]["conditions"][0].clone());
+        let found = reasons.iter().find(|ready| ready["reason"] == "Limited").cloned();
+        found.ok_or_else(|| format!("{reasons:?}"))
+    });
+    assert!(limited["message"].as_str().unwrap().contains("write to 3 recipients in an hour"), "{limited}");
+    operator.settle();
+    assert_eq!(got.lock().unwrap().len(), 3);
+    let waiting: u64 = ["one", "two"].iter().map(|name| read(&space, name).unwrap()["status"]["waiting"].as_u64().unwrap()).sum();
+    assert_eq!(waiting, 1, "the message waits");
+    assert!(operator.stop());
+}
+
+/// One answer for a Secret that is missing, one that lacks a key and one that is not for the host, and one for a host of which the notice's
+/// author must not learn anything.
+#[test]
+fn a_notice_says_nothing_of_what_only_the_operator_can_reach() {
+    let mut space = space("oracle");
+    space.env.push(("TILLERMAN_NOTICE_DEADLINE", PathBuf::from("2000")));
+    let operator = operator(&space);
+    space.kubectl(&["create", "secret", "generic", "empty", "--from-literal=other=x"]).unwrap();
+    space.kubectl(&["create", "secret", "generic", "foreign", "--from-literal=key=x"]).unwrap();
+    let secrets = ["missing", "empty", "foreign"];
+    for name in secrets {
+        let webhook = json!({"url": "http://127.0.0.1:1/x", "tls": "none", "hmacSecret": name});
+        notice(&space, name, &json!({"webhook": webhook}), &json!({"events": ["Installed"]}));
+    }
+    notice(&space, "host", &json!({"webhook": {"url": "http://nowhere.invalid/x", "tls": "none"}}), &json!({"events": ["Installed"]}));
+    space.apply("Web", "a", &json!({}));
+    for name in secrets {
+        let why = wait(&space, name, "SendFailed");
+        let expected = format!(
+            "Secret {name} cannot be used: it has to exist and to have key, and its annotation tillerman.dev/notice-hosts has to name 127.0.0.1"
+        );
+        assert_eq!(why, expected);
+    }
+    let why = wait(&space, "host", "SendFailed");
+    assert!(why.starts_with("the target did not take the message. The operator's log has the reason"), "{why}");
+    assert!(operator.log().contains("nowhere.invalid cannot be resolved"));
+    assert!(operator.stop());
+}
+
+#[test]
+fn a_server_of_mail_that_never_ends_its_answer_is_left() {
+    use std::io::Write as _;
+    let space = space("endless");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let written = std::sync::Arc::<std::sync::Mutex<Option<usize>>>::default();
+    let ended = std::sync::Arc::clone(&written);
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let line = format!("220-{}\r\n", "x".repeat(500));
+        let mut bytes = 0;
+        while stream.write_all(line.as_bytes()).is_ok() {
+            bytes += line.len();
+        }
+        *ended.lock().unwrap() = Some(bytes);
+    });
+    let operator = operator(&space);
+    let smtp = json!({"host": "127.0.0.1", "port": port, "tls": "none", "from": "a@example.com", "to": ["b@example.com"]});
+    notice(&space, "ops", &json!({"smtp": smtp}), &json!({"events": ["Installed"]}));
+    space.apply("Web", "a", &json!({}));
+    wait(&space, "ops", "SendFailed");
+    let bytes = eventually("the connection ends", || written.lock().unwrap().ok_or("it lasts"));
+    // What the two buffers of the connection hold is written, too.
+    assert!(bytes < 16 << 20, "{bytes}");
     assert!(operator.stop());
 }

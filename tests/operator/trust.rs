@@ -154,7 +154,7 @@ fn objects_hooks_and_lookups_stay_where_the_kind_allows_them() {
 }
 
 /// Changes the newest record of a release as somebody can who may edit Secrets: its JSON, and annotations of the Secret.
-fn forge(space: &Space, release: &str, change: impl Fn(&mut Value), annotations: impl Fn(&mut Value)) {
+pub fn forge(space: &Space, release: &str, change: impl Fn(&mut Value), annotations: impl Fn(&mut Value)) {
     let secrets = space.list("secrets").unwrap();
     let of_release = |s: &&Value| s["metadata"]["labels"]["name"] == release;
     let version = |s: &Value| s["metadata"]["labels"]["version"].as_str().unwrap().parse::<u64>().unwrap();
@@ -170,6 +170,41 @@ fn forge(space: &Space, release: &str, change: impl Fn(&mut Value), annotations:
     annotations(&mut secret["metadata"]["annotations"]);
     secret["metadata"].as_object_mut().unwrap().remove("resourceVersion");
     kubectl(&["replace", "-f", "-"], Some(&secret.to_string())).unwrap();
+}
+
+/// Everybody who can edit Secrets of a namespace can write such records. They unpack to tens of megabytes, or become millions of values.
+#[test]
+fn a_forged_record_that_is_too_large_is_data_that_is_not_used() {
+    let space = Space::new("large-record");
+    let watches = space.watches(&[("Web", "web")]);
+    let operator = space.operator(&watches, &[]);
+    let names = ["hooks", "many", "manifest", "text"];
+    for name in names {
+        space.apply("Web", name, &json!({}));
+        space.wait_web(name);
+    }
+    operator.settle();
+    assert!(operator.stop());
+    for name in names {
+        let change = |record: &mut Value| match name {
+            "hooks" => record["hooks"] = vec![json!({}); 20 << 20].into(),
+            "many" => record["hooks"] = vec![json!({"name": "x"}); 2000].into(),
+            "manifest" => record["manifest"] = format!("a: [{}0]", "[],".repeat(5 << 20)).into(),
+            _ => record["manifest"] = "x".repeat(60 << 20).into(),
+        };
+        forge(&space, name, change, |_| ());
+        // The record is needed to repair this.
+        space.kubectl(&["delete", &format!("service/{name}-web")]).unwrap();
+    }
+    let operator = space.operator(&watches, &[]);
+    for name in names {
+        eventually("it comes back", || space.get(&format!("service/{name}-web")));
+        space.wait_web(name);
+    }
+    assert!(space.wait_event("RecordNotVerified").contains("is over a limit ("));
+    let peak = operator.peak();
+    assert!(peak < 500 << 10, "it took {peak} KiB");
+    assert!(operator.stop());
 }
 
 fn add_object(record: &mut Value, object: &Value) {

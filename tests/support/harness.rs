@@ -474,6 +474,13 @@ impl Operator {
         if head.starts_with("HTTP/1.1 200") { Ok(body.to_owned()) } else { Err(answer) }
     }
 
+    /// KiB that it had at its peak.
+    pub fn peak(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
     /// The port of its metrics.
     pub fn metrics_port(&self) -> u16 {
         self.metrics

@@ -190,7 +190,7 @@ impl Run<'_> {
         let record = match known {
             Some(record) => Some(record),
             None => match read_record(&self.observed.owner, revision, self.ctx).await {
-                Err(Error::Record(RecordError::Corrupted(_))) => None,
+                Err(Error::Record(error)) if error.is_unusable() => None,
                 record => record?,
             },
         };

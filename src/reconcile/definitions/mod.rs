@@ -1,6 +1,7 @@
 //! Carries out definitions of charts: makes the definition of each API, and serves it, without a restart.
 //!
-//! Definitions are handled one after the other, each when it changes, and again after a pause when something failed. At rest nothing is
+//! A definition is handled when it changes, and again after a pause when something failed. Charts are loaded beside each other, one at a
+//! time for each definition, because their servers can be slow; all other steps of all definitions follow one another. At rest nothing is
 //! sent. A chart that cannot be used takes no API away: what was served is served on.
 
 mod chart;
@@ -17,16 +18,20 @@ use std::time::Duration;
 
 use kube::Api;
 use kube::core::DynamicObject;
-use tokio::sync::mpsc;
+use serde_json::Value;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
+use super::journal::{self, Working};
 use super::watch::objects::{FIRST_SEARCH, LAST_SEARCH};
 use crate::cluster::watch::watch;
-use crate::definition;
+use crate::chart::Chart;
+use crate::definition::{self, Place, Reason};
 use crate::rbac::Document;
 use config_maps::ConfigMapWatches;
+use one::Verdict;
 use seen::Seen;
 use sink::DefinitionSink;
 
@@ -38,6 +43,11 @@ const LAST_RETRY: Duration = Duration::from_secs(15);
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 const LAST_LOOK: Duration = Duration::from_secs(600);
 
+/// What is said of a chart that is not loaded any more.
+const SET_ASIDE: &str = "the operator's process was ended twice while it worked on this chart; it is tried again when the spec changes";
+/// Charts that are loaded at the same time.
+const LOADS: usize = 8;
+
 /// What is done about one definition.
 #[derive(Default)]
 struct Entry {
@@ -48,6 +58,34 @@ struct Entry {
     /// The rights that its chart needs, and when it is looked again whether the operator has them: `None` when it has.
     needed: Arc<Vec<Document>>,
     look_at: Option<(Instant, Duration)>,
+    load: Load,
+}
+
+impl Entry {
+    /// When it is tried again. While its chart is being loaded, nothing else is tried.
+    fn retry_at(&self) -> Option<Instant> {
+        self.retry.filter(|_| self.load == Load::None).map(|(at, _)| at)
+    }
+}
+
+/// Whether the chart of a definition is being loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Load {
+    #[default]
+    None,
+    /// It is. The result counts.
+    Runs,
+    /// It is, for a definition that has changed since. It is loaded again afterwards.
+    Outdated,
+}
+
+/// A chart that was loaded for a definition, as this object describes it.
+struct Loading {
+    name: String,
+    object: Value,
+    chart: Result<Chart, String>,
+    /// The note in the journal, which ends with what is made of the chart.
+    working: Option<Working>,
 }
 
 struct Serving {
@@ -73,12 +111,22 @@ pub(super) struct Definitions {
     seen: Seen,
     entries: BTreeMap<String, Entry>,
     config_maps: ConfigMapWatches,
+    places: Arc<Semaphore>,
+    loaded: (mpsc::UnboundedSender<Loading>, mpsc::UnboundedReceiver<Loading>),
 }
 
 impl Definitions {
     /// None is known yet.
     pub fn new(ctx: Arc<Context>, settings: Settings) -> Self {
-        Self { ctx, settings, seen: Arc::default(), entries: BTreeMap::new(), config_maps: ConfigMapWatches::default() }
+        Self {
+            ctx,
+            settings,
+            seen: Arc::default(),
+            entries: BTreeMap::new(),
+            config_maps: ConfigMapWatches::default(),
+            places: Arc::new(Semaphore::new(LOADS)),
+            loaded: mpsc::unbounded_channel(),
+        }
     }
 
     /// Watches the definitions, and carries them out until the operator stops.
@@ -89,7 +137,7 @@ impl Definitions {
         let stop = self.ctx.tasks.stop().clone();
         self.ctx.tasks.base("watch of definitions of charts", watching);
         loop {
-            let times = |entry: &Entry| [entry.retry.map(|(at, _)| at), entry.look_at.map(|(at, _)| at)];
+            let times = |entry: &Entry| [entry.retry_at(), entry.look_at.map(|(at, _)| at)];
             let due = self.entries.values().flat_map(times).flatten().min();
             let pause = async {
                 match due {
@@ -106,9 +154,10 @@ impl Definitions {
                     }
                     None => return,
                 },
+                Some(loading) = self.loaded.1.recv() => self.go_on(loading).await,
                 () = pause => {
                     let now = Instant::now();
-                    let due = |(name, entry): (&String, &Entry)| entry.retry.is_some_and(|(at, _)| at <= now).then(|| name.clone());
+                    let due = |(name, entry): (&String, &Entry)| entry.retry_at().is_some_and(|at| at <= now).then(|| name.clone());
                     let due: Vec<String> = self.entries.iter().filter_map(due).collect();
                     for name in due {
                         self.one(&name).await;
@@ -123,7 +172,7 @@ impl Definitions {
         }
     }
 
-    /// Looks at one definition, and notes when it is looked at again.
+    /// Begins with one definition: loads its chart, or ends its API.
     async fn one(&mut self, name: &str) {
         let object = self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(name).cloned();
         let Some(object) = object else {
@@ -132,8 +181,67 @@ impl Definitions {
             }
             return;
         };
+        let entry = self.entries.entry(name.to_owned()).or_default();
+        if entry.load != Load::None {
+            entry.load = Load::Outdated;
+            // The end of an API does not wait for a chart.
+            if object.pointer("/metadata/deletionTimestamp").is_none() {
+                return;
+            }
+        }
+        match self.begin(name, &object).await {
+            Ok(Some(place)) => self.load(name, object, place),
+            Ok(None) => self.note(name, true).await,
+            Err(verdict) => self.conclude(name, &object, verdict).await,
+        }
+    }
+
+    /// Loads a chart beside those of other definitions.
+    fn load(&mut self, name: &str, object: Value, place: Place) {
+        let entry = self.entries.entry(name.to_owned()).or_default();
+        entry.load = Load::Runs;
+        let (cluster, places, loaded) = (self.ctx.cluster.clone(), Arc::clone(&self.places), self.loaded.0.clone());
+        let (name, stop, journal) = (name.to_owned(), self.ctx.tasks.stop().clone(), self.ctx.journal.clone());
+        self.ctx.tasks.spawn(format!("chart of definition {name}"), async move {
+            let metadata = &object["metadata"];
+            let input = journal::input([metadata["uid"].to_string(), metadata["generation"].to_string()]);
+            let subject = journal::subject(&["ChartDefinition", &name]);
+            let loading = async {
+                let _place = places.acquire().await;
+                match journal.begin_in_turn(&subject, &input).await {
+                    Some(working) => (chart::load(&cluster, place).await, Some(working)),
+                    None => (Err(SET_ASIDE.to_owned()), None),
+                }
+            };
+            let (chart, working) = tokio::select! {
+                () = stop.cancelled() => return,
+                loading = loading => loading,
+            };
+            // Without a receiver the operator ends.
+            let _ = loaded.send(Loading { name, object, chart, working });
+        });
+    }
+
+    /// Goes on with a definition whose chart was loaded, or could not be.
+    async fn go_on(&mut self, Loading { name, object, chart, working: _working }: Loading) {
+        let Some(entry) = self.entries.get_mut(&name) else { return };
+        let load = std::mem::take(&mut entry.load);
+        if load == Load::Outdated {
+            return Box::pin(self.one(&name)).await;
+        }
+        let verdict = self.serve(&name, &object, chart).await.unwrap_or_else(|verdict| verdict);
+        self.conclude(&name, &object, verdict).await;
+    }
+
+    /// Reports what came of a definition.
+    async fn conclude(&mut self, name: &str, object: &Value, verdict: Verdict) {
+        let is_written = self.report(name, object, &verdict).await;
+        self.note(name, is_written && matches!(verdict.reason, Reason::Served | Reason::InvalidSpec)).await;
+    }
+
+    /// Notes when a definition is looked at again.
+    async fn note(&mut self, name: &str, is_settled: bool) {
         let before = self.entries.get(name).and_then(|entry| entry.retry).map_or(FIRST_RETRY, |(_, pause)| pause);
-        let is_settled = self.carry_out(name, &object).await;
         if is_settled {
             self.entries.entry(name.to_owned()).or_default().look_at = None;
             self.look_at_rights(name).await;

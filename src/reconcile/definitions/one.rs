@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Definitions, FIRST_LOOK, LAST_LOOK, Serving, chart, rights};
+use super::{Definitions, FIRST_LOOK, LAST_LOOK, Serving, rights};
 use crate::chart::{Chart, Metadata};
 use crate::cluster::cache::Releases;
 use crate::cluster::client::Conflicts;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::crd::{self, Names, Settings};
-use crate::definition::{self, OnDelete, Reason, Report, Spec, status};
+use crate::definition::{self, OnDelete, Place, Reason, Report, Spec, status};
 use crate::names::DEFINITION;
 use crate::rbac::Document;
 use crate::reconcile::charts::{Loaded, Served};
@@ -21,8 +21,8 @@ use crate::release::object::{Gvk, ObjectId};
 use crate::release::status_fields::typed;
 
 /// What came of a step.
-struct Verdict {
-    reason: Reason,
+pub(super) struct Verdict {
+    pub(super) reason: Reason,
     message: String,
     served: Option<Box<(Metadata, Names)>>,
 }
@@ -38,29 +38,28 @@ impl Verdict {
 }
 
 impl Definitions {
-    /// Carries a definition out; whether there is nothing more to do until something changes.
-    pub(super) async fn carry_out(&mut self, name: &str, object: &Value) -> bool {
-        let is_deleted = object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
-        let verdict = if is_deleted {
-            match self.finish(name, object).await {
-                Ok(()) => return true,
-                Err(verdict) => verdict,
-            }
-        } else {
-            self.serve(name, object).await.unwrap_or_else(|verdict| verdict)
-        };
-        let is_written = self.report(name, object, &verdict).await;
-        is_written && matches!(verdict.reason, Reason::Served | Reason::InvalidSpec)
+    /// What has to be done before the chart is loaded: from where it is loaded, or `None` if the definition has ended.
+    pub(super) async fn begin(&mut self, name: &str, object: &Value) -> Result<Option<Place>, Verdict> {
+        if object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
+            return self.finish(name, object).await.map(|()| None);
+        }
+        let invalid = |why: String| Verdict::new(Reason::InvalidSpec, why);
+        let place = Spec::read(object).map_err(invalid)?.place(&self.settings.base).map_err(invalid)?;
+        self.set_finalizer(name, object, true).await.map_err(|e| Verdict::failed(&e))?;
+        Ok(Some(place))
     }
 
-    /// Makes the API, and serves it.
-    async fn serve(&mut self, name: &str, object: &Value) -> Result<Verdict, Verdict> {
+    /// Makes the API of a chart, and serves it.
+    pub(super) async fn serve(
+        &mut self,
+        name: &str,
+        object: &Value,
+        chart: Result<Chart, String>,
+    ) -> Result<Verdict, Verdict> {
         let invalid = |why: String| Verdict::new(Reason::InvalidSpec, why);
         let spec = Spec::read(object).map_err(invalid)?;
-        let place = spec.place(&self.settings.base).map_err(invalid)?;
-        self.set_finalizer(name, object, true).await.map_err(|e| Verdict::failed(&e))?;
         let unusable = |why: String| Verdict::new(Reason::ChartUnusable, why);
-        let chart = chart::load(&self.ctx.cluster, place).await.map_err(unusable)?;
+        let chart = chart.map_err(unusable)?;
         let names = spec.names(&chart).map_err(invalid)?;
         let kind = spec.kind(&names, &self.settings.base).map_err(invalid)?;
         let own = self.entries.get(name).and_then(|entry| entry.serving.as_ref()).map(|serving| serving.kind);
@@ -283,7 +282,7 @@ impl Definitions {
     }
 
     /// Writes the status, if it is another one; whether it stands there.
-    async fn report(&self, name: &str, object: &Value, verdict: &Verdict) -> bool {
+    pub(super) async fn report(&self, name: &str, object: &Value, verdict: &Verdict) -> bool {
         let old: Map<String, Value> = object.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
         let new = status(
             &old,

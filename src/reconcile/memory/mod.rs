@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crate::cluster::cache::ReleaseKey;
 use crate::mask::Masks;
+use crate::reconcile::observe::records::Room;
 use annotations::Annotations;
 use begun::Begun;
 use contests::Contests;
@@ -35,6 +36,8 @@ pub struct Memory {
     pub annotations: Annotations,
     /// The last records that were read or written.
     pub records: Records,
+    /// The room for large records.
+    pub room: Room,
     /// Orders that members refused a short while ago.
     pub refusals: Refusals,
     /// What the members of databases with a primary reported last.

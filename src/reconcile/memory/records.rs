@@ -14,7 +14,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::release::object::metadata;
-use crate::release::record::Record;
 
 /// Enough for a thousand records of small charts, or a few of large ones.
 const MAX_BYTES: usize = 4 << 20;
@@ -55,16 +54,13 @@ impl Records {
         }
     }
 
-    /// The record in the Secret with this uid, in this version.
-    pub fn get(&self, release: &Release, uid: &str, version: &str) -> Option<Record> {
-        let data = {
-            let mut inner = self.lock();
-            let found = inner.records.get(release).filter(|found| *found.uid == *uid && *found.version == *version);
-            let data = STANDARD.encode(&found?.data);
-            inner.touch(release);
-            data
-        };
-        Record::decode(data.as_bytes()).ok()
+    /// The record in the Secret with this uid, in this version, as [`Record::decode`] reads it.
+    pub fn get(&self, release: &Release, uid: &str, version: &str) -> Option<Vec<u8>> {
+        let mut inner = self.lock();
+        let found = inner.records.get(release).filter(|found| *found.uid == *uid && *found.version == *version);
+        let data = STANDARD.encode(&found?.data).into_bytes();
+        inner.touch(release);
+        Some(data)
     }
 
     /// Drops the record of a deleted release.
@@ -142,8 +138,8 @@ mod tests {
         json!({"metadata": {"uid": "u", "resourceVersion": version}, "data": {"release": data}})
     }
 
-    fn revision(record: Option<Record>) -> Option<u64> {
-        record.map(|record| record.revision())
+    fn revision(record: Option<Vec<u8>>) -> Option<u64> {
+        record.map(|data| Record::decode(&data).unwrap().revision())
     }
 
     #[test]

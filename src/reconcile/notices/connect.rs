@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use tokio::net::TcpStream;
 
 use super::send::Failure;
-use crate::notices::address::{is_allowed, refused};
+use crate::notices::address::{is_allowed, is_public, refused};
 
 /// Addresses of one host that are tried.
 const MAX_ADDRESSES: usize = 4;
@@ -23,16 +23,23 @@ pub async fn resolve(host: &str, port: u16, allowed: Option<&[String]>) -> Resul
     for address in found {
         let counts = |_: &&str| allowed.is_some_and(|allowed| !is_allowed(host, address.ip(), allowed));
         match refused(address.ip()).filter(counts) {
-            Some(reason) => why = Some(format!("{host}: the address {} is refused: {reason}", address.ip())),
+            Some(reason) => why = Some(format!("{host}: its address is refused: {reason}")),
             None => good.push(address),
         }
     }
     // One address that is refused among others is how a name is made to change between two looks.
     match why {
-        Some(why) => Err(Failure::for_good(format!("{why}; --notice-hosts of the operator allows it"))),
+        Some(why) => Err(Failure::of_notice(format!("{why}; --notice-hosts of the operator allows it"))),
         None if good.is_empty() => Err(Failure::for_now(format!("{host} has no address"))),
         None => Ok(good.into_iter().take(MAX_ADDRESSES).collect()),
     }
+}
+
+/// Whether the author of a notice can read what came of a connection: everybody could have made it, or the administrator allows the host.
+/// From other answers they would learn which hosts and ports of the network exist that only the operator can reach.
+pub fn is_shown(host: &str, addresses: &[SocketAddr], allowed: Option<&[String]>) -> bool {
+    let shows = |at: &SocketAddr| is_public(at.ip()) || allowed.is_some_and(|all| is_allowed(host, at.ip(), all));
+    allowed.is_none() || addresses.iter().all(shows)
 }
 
 /// A connection to the first address that answers.
@@ -52,13 +59,13 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Failure>
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match read {
         Ok(read) if !read.is_empty() => Ok(read),
-        _ => Err(Failure::for_good("ca.crt of caSecret has no certificate in PEM".to_owned())),
+        _ => Err(Failure::of_notice("ca.crt of caSecret has no certificate in PEM".to_owned())),
     }
 }
 
 /// What a client of TLS trusts: the authorities of the system, and these.
 pub fn client_config(more: Vec<CertificateDer<'static>>) -> Result<ClientConfig, Failure> {
-    let failed = |e: String| Failure::for_good(format!("TLS cannot be used: {e}"));
+    let failed = |e: String| Failure::of_notice(format!("TLS cannot be used: {e}"));
     let provider = Arc::new(ring::default_provider());
     let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(more, Arc::clone(&provider));
     let verifier = verifier.map_err(|e| failed(e.to_string()))?;

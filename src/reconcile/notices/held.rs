@@ -53,6 +53,12 @@ pub struct Held {
     pub retry: Option<Instant>,
     pause: Option<Duration>,
     store_pause: Option<Duration>,
+    /// What came of the templates for messages that were composed since the last status: why one failed, if one did.
+    pub templates: Vec<Option<String>>,
+    /// Messages have to wait, because as many were sent as can be sent in an hour.
+    pub is_limited: bool,
+    /// Recipients of the messages that are being sent.
+    pub reserved: usize,
     /// Messages that wait.
     pub waiting: usize,
     /// When its next turn is.
@@ -74,6 +80,9 @@ impl Default for Held {
             retry: None,
             pause: None,
             store_pause: None,
+            templates: Vec::new(),
+            is_limited: false,
+            reserved: 0,
             waiting: 0,
             wakes: None,
         }
@@ -96,6 +105,11 @@ impl Held {
         self.notice.as_ref().is_ok_and(Notice::needs_pods)
     }
 
+    /// How many get each message.
+    pub fn recipients(&self) -> usize {
+        self.notice.as_ref().map_or(0, |notice| notice.target.recipients())
+    }
+
     pub fn target(&self) -> &'static str {
         self.notice.as_ref().map_or("", |notice| notice.target.word())
     }
@@ -107,7 +121,7 @@ impl Held {
 
     /// The attempts are over: there is another one after a pause if one failed.
     pub fn ended(&mut self, first: Duration, last: Duration) {
-        self.is_sending = false;
+        (self.is_sending, self.reserved) = (false, 0);
         self.problem = self.failed.take();
         if self.problem.is_none() {
             (self.retry, self.pause) = (None, None);
@@ -121,6 +135,7 @@ impl Held {
     /// The status was stored.
     pub fn stored(&mut self, state: &State) {
         self.taken.clear();
+        self.templates.clear();
         self.store_pause = None;
         self.waiting = state.outbox.len();
     }

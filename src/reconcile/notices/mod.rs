@@ -3,6 +3,7 @@
 //! One task looks and stores, a notice at a time. Each notice sends on its own, so that a target that hangs delays nobody else. What is to
 //! be sent is in the status of the notice before the first attempt, in the request that stores what was seen.
 
+mod answers;
 mod connect;
 mod follow;
 mod held;
@@ -22,12 +23,15 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::blocking::off;
 use super::context::Context;
+use super::journal::{self, Journal, Working};
 use crate::cluster::client::Cluster;
 use crate::harm;
 use crate::notices;
 use crate::notices::document::Notice;
-use crate::notices::message::{self, Message};
+use crate::notices::allowance::Allowance;
+use crate::notices::message::{self, Composed};
 use crate::notices::state::{Entry, State, Times, Turn};
 use crate::notices::status::{Reason, Report, bound, status};
 use crate::plan::status::{NOTICES_FAILING, patch};
@@ -53,10 +57,12 @@ const SENDING_OF_ONE: usize = 4;
 const SENDING: usize = 64;
 
 /// How notices are carried out.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Hosts and addresses that messages may reach although their addresses are refused.
     pub hosts: Vec<String>,
+    /// To how many people the notices of one namespace can write in an hour.
+    pub per_hour: usize,
 }
 
 /// What came of the attempts of a notice.
@@ -68,6 +74,8 @@ struct Sent {
 
 /// What came of an attempt, or that there are no more.
 enum Outcome {
+    /// A message has the words of the notice's templates, or the error of one that failed.
+    Composed(Option<String>),
     /// This message was taken, or not.
     Attempt(String, Result<String, Failure>),
     /// The attempts are over.
@@ -81,6 +89,7 @@ pub(super) struct Notices {
     seen: Seen,
     held: BTreeMap<Id, Held>,
     pods: PodWatches,
+    allowance: Allowance,
     waiting: Arc<AtomicU64>,
     /// The scopes whose notices were all reported.
     complete: HashSet<Option<Arc<str>>>,
@@ -110,6 +119,7 @@ impl Notices {
             seen: Seen::default(),
             held: BTreeMap::new(),
             pods: PodWatches::default(),
+            allowance: Allowance::new(settings.per_hour),
             waiting,
             complete: HashSet::new(),
             results: mpsc::unbounded_channel(),
@@ -234,9 +244,11 @@ impl Notices {
             }
             (Outcome::Attempt(entry, result), Some(held)) => {
                 self.ctx.metrics.notice_sent(held.target(), result.is_ok());
+                held.reserved = held.reserved.saturating_sub(held.recipients());
                 match result {
                     Ok(answer) => {
                         tracing::info!(namespace = %id.0, name = %id.1, message = entry, answer = bound(&answer), "notice sent");
+                        self.allowance.note(&id.0, held.recipients(), now());
                         held.taken.push(entry);
                     }
                     Err(failure) => {
@@ -247,7 +259,8 @@ impl Notices {
                 }
                 held.wake_at(Instant::now());
             }
-            (Outcome::Attempt(..), None) => {}
+            (Outcome::Composed(error), Some(held)) => held.templates.push(error),
+            (Outcome::Attempt(..) | Outcome::Composed(_), None) => {}
         }
     }
 
@@ -267,6 +280,9 @@ impl Notices {
         for entry in &held.taken {
             state.strike(entry);
         }
+        for error in &held.templates {
+            state.note_templates(held.generation, error.clone());
+        }
         let mut problem = held.problem.clone().map(|why| (Reason::SendFailed, why));
         match &notice {
             Ok(notice) => {
@@ -278,6 +294,19 @@ impl Notices {
             }
             Err(why) => problem = Some((Reason::InvalidSpec, why.clone())),
         }
+        if held.is_limited && problem.is_none() {
+            let most = self.allowance.per_namespace();
+            let why = format!(
+                "the notices of this namespace can write to {most} recipients in an hour, and all notices of the operator to ten times as \
+                 many; messages wait. --notice-recipients-per-hour of the operator sets the limit"
+            );
+            problem = Some((Reason::Limited, why));
+        }
+        let left_out = state.templates_left_out(held.generation);
+        let problem = problem.or_else(|| {
+            let text = |why| format!("{why}; messages have the usual words until the spec changes");
+            left_out.map(|why| (Reason::TemplateFailed, text(why)))
+        });
         let (reason, message) = problem.unwrap_or((Reason::Watching, String::new()));
         let (generation, sent) = (held.generation, held.taken.len() as u64);
         let stamp = format!("{:.0}", jiff::Timestamp::now());
@@ -311,12 +340,17 @@ impl Notices {
 
     /// Starts the attempts for what is due, unless they run or a retry is not due yet.
     fn send(&mut self, id: &Id, notice: &Notice, state: &State, now: i64) {
-        let due: Vec<Entry> = state.due(now).cloned().collect();
+        let mut due: Vec<Entry> = state.due(now).cloned().collect();
         let mut of_namespace: HashMap<&str, usize> = HashMap::new();
         for ((namespace, _), held) in &self.held {
             *of_namespace.entry(namespace).or_default() += usize::from(held.is_sending);
         }
         let all: usize = of_namespace.values().sum();
+        let of = |namespace: Option<&str>| {
+            let all = self.held.iter().filter(|((of, _), _)| namespace.is_none_or(|namespace| **of == *namespace));
+            all.map(|(_, held)| held.reserved).sum::<usize>()
+        };
+        let reserved = (of(Some(&id.0)), of(None));
         let full = all >= SENDING || of_namespace.get(&*id.0).is_some_and(|count| *count >= SENDING_OF_ONE);
         let Some(held) = self.held.get_mut(id) else { return };
         if due.is_empty() || held.is_sending {
@@ -329,14 +363,35 @@ impl Notices {
             held.waits_for_turn = true;
             return;
         }
+        let recipients = notice.target.recipients();
+        match self.allowance.room(&id.0, reserved, now).and_then(|room| match room / recipients.max(1) {
+            // A message for as many as a namespace can write to at all is sent alone.
+            0 if room < self.allowance.per_namespace() => Err(now + 60),
+            messages => Ok(messages.max(1)),
+        }) {
+            Ok(messages) => due.truncate(messages),
+            Err(until) => {
+                let is_news = !std::mem::replace(&mut held.is_limited, true);
+                let wait = if is_news { 0 } else { u64::try_from(until - now).unwrap_or(0) };
+                return held.wake_at(Instant::now() + Duration::from_secs(wait));
+            }
+        }
+        held.is_limited = false;
+        held.reserved = due.len() * recipients;
         held.is_sending = true;
-        let sender = message::Sender { namespace: &id.0, name: &id.1 };
-        let messages: Vec<Message> = due.iter().map(|entry| message::compose(notice, sender, entry)).collect();
-        let (id, uid, notice, sender) = (id.clone(), held.uid.clone(), notice.clone(), self.sender.clone());
+        let has_templates = notice.subject.is_some() || notice.body.is_some();
+        let uses_templates = has_templates && state.templates_left_out(held.generation).is_none();
+        let (id, uid, notice, sender) = (id.clone(), held.uid.clone(), Arc::new(notice.clone()), self.sender.clone());
         let results = self.results.0.clone();
-        let stop = self.ctx.tasks.stop().clone();
+        let (stop, journal, generation) = (self.ctx.tasks.stop().clone(), self.ctx.journal.clone(), held.generation);
         self.ctx.tasks.spawn("sender of a notice", async move {
-            for message in messages {
+            for entry in due {
+                let composing = compose(&id, &notice, entry, uses_templates, (&journal, &uid, generation));
+                let Composed { message, template_error } = composing.await;
+                if uses_templates {
+                    let what = Outcome::Composed(template_error);
+                    let _ = results.send(Sent { id: id.clone(), uid: uid.clone(), what });
+                }
                 harm::at("notice-send", &id.1).await;
                 let result = tokio::select! {
                     () = stop.cancelled() => return,
@@ -353,6 +408,31 @@ impl Notices {
             let _ = results.send(Sent { id, uid, what: Outcome::Ended });
         });
     }
+}
+
+/// Composes a message on a thread that nothing else needs. A panic counts as a template that failed.
+async fn compose(
+    id: &Id,
+    notice: &Arc<Notice>,
+    entry: Entry,
+    templates: bool,
+    (journal, uid, generation): (&Journal, &str, i64),
+) -> Composed {
+    let subject = journal::subject(&["Notice", &format!("{}/{}", id.0, id.1)]);
+    let input = journal::input([uid, &generation.to_string()]);
+    let begun = if templates { journal.begin_in_turn(&subject, &input).await } else { Some(Working::default()) };
+    let with = |templates: bool| {
+        let ((namespace, name), notice, entry) = (id.clone(), Arc::clone(notice), entry.clone());
+        move || message::compose(&notice, message::Sender { namespace: &namespace, name: &name }, &entry, templates)
+    };
+    let error = match begun {
+        Some(_working) => match off(with(templates)).await {
+            Ok(composed) => return composed,
+            Err(error) => error.to_string(),
+        },
+        None => "the operator's process was ended twice while it rendered the template".to_owned(),
+    };
+    Composed { template_error: Some(error), ..with(false)() }
 }
 
 fn first_retry() -> Duration {

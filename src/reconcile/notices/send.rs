@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -14,11 +15,15 @@ use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
-use rustls::pki_types::ServerName;
+use lettre::transport::smtp::client::AsyncTokioStream;
+use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
-use super::connect::{certificates, client_config, connect, resolve};
+use super::answers::{Answers, Secured};
+use super::connect::{certificates, client_config, connect, is_shown, resolve};
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::harm;
@@ -26,11 +31,19 @@ use crate::names;
 use crate::notices::document::{Goal, Notice, Smtp, SmtpTls, Webhook};
 use crate::notices::mail::{address, mail};
 use crate::notices::message::Message;
+use crate::notices::status::bound;
 use crate::notices::webhook::{KEY, SIGNATURE, Url, body, signature};
 use crate::release::object::ObjectId;
 
-/// How long one message may take, from the name of the host to the last answer.
+/// Bytes that the head of an answer to a webhook can have.
+const HEAD: usize = 16 << 10;
+/// How long one message can take, from the name of the host to the last answer.
 const DEADLINE: Duration = Duration::from_secs(30);
+
+/// What the author of a notice reads of a host that only the operator may be able to reach.
+const HIDDEN: &str = "the target did not take the message. The operator's log has the reason, which is not shown here, because others may not \
+                      be able to reach this host; tillerman notice test tries it from your machine, and --notice-hosts of the operator \
+                      shows reasons for the hosts that it names";
 
 /// Why a message was not taken.
 #[derive(Clone, Debug)]
@@ -39,17 +52,24 @@ pub struct Failure {
     pub text: String,
     /// It is about this message or this notice, so that other messages may still be taken.
     pub is_permanent: bool,
+    /// It is about the notice and the Secrets that it names: nothing in it came from the network.
+    pub is_of_notice: bool,
 }
 
 impl Failure {
     /// One that the next attempt may not meet.
     pub fn for_now(text: String) -> Self {
-        Self { text, is_permanent: false }
+        Self { text, is_permanent: false, is_of_notice: false }
     }
 
     /// One that the next attempt meets too, unless somebody changes something.
     pub fn for_good(text: String) -> Self {
-        Self { text, is_permanent: true }
+        Self { text, is_permanent: true, is_of_notice: false }
+    }
+
+    /// The same, about the notice and the Secrets that it names.
+    pub fn of_notice(text: String) -> Self {
+        Self { text, is_permanent: true, is_of_notice: true }
     }
 }
 
@@ -64,40 +84,73 @@ pub struct Sender {
 
 impl Sender {
     /// Sends a message to the target of a notice of this namespace. Returns the server's answer.
+    ///
+    /// A host that only the operator may be able to reach gives one answer for whatever failed, after the same time.
     pub async fn send(&self, namespace: &str, notice: &Notice, message: &Message) -> Result<String, Failure> {
         let deadline = harm::setting("TILLERMAN_NOTICE_DEADLINE", DEADLINE);
+        let ends = tokio::time::Instant::now() + deadline;
+        let shown = AtomicBool::new(self.hosts.is_none());
         let sending = async {
             match &notice.target {
-                Goal::Smtp(smtp, port) => self.smtp(namespace, smtp, *port, message).await,
-                Goal::Webhook(webhook) => self.webhook(namespace, webhook, message).await,
+                Goal::Smtp(smtp, port) => self.smtp(namespace, smtp, *port, message, &shown).await,
+                Goal::Webhook(webhook) => self.webhook(namespace, webhook, message, &shown).await,
             }
         };
         let late = || {
             Failure::for_now(format!("the target did not take the message within {} seconds", deadline.as_secs_f32()))
         };
-        tokio::time::timeout(deadline, sending).await.unwrap_or_else(|_| Err(late()))
+        let result = tokio::time::timeout_at(ends, sending).await.unwrap_or_else(|_| Err(late()));
+        match result {
+            Err(failure) if !failure.is_of_notice && !shown.load(Ordering::Relaxed) => {
+                tracing::info!(namespace, message = message.id, error = bound(&failure.text), "why a notice was not taken");
+                tokio::time::sleep_until(ends).await;
+                Err(Failure::for_now(HIDDEN.to_owned()))
+            }
+            result => result,
+        }
     }
 
-    async fn smtp(&self, namespace: &str, smtp: &Smtp, port: u16, message: &Message) -> Result<String, Failure> {
-        let (envelope, bytes) = mail(message, smtp).map_err(Failure::for_good)?;
-        let from = address(&smtp.from).map_err(Failure::for_good)?;
+    /// The addresses of a host, and whether what comes of connections to it is shown.
+    async fn reach(&self, host: &str, port: u16, shown: &AtomicBool) -> Result<Vec<SocketAddr>, Failure> {
+        let allowed = self.hosts.as_deref();
+        let addresses = resolve(host, port, allowed).await?;
+        shown.store(is_shown(host, &addresses, allowed), Ordering::Relaxed);
+        Ok(addresses)
+    }
+
+    async fn smtp(
+        &self,
+        namespace: &str,
+        smtp: &Smtp,
+        port: u16,
+        message: &Message,
+        shown: &AtomicBool,
+    ) -> Result<String, Failure> {
+        let (envelope, bytes) = mail(message, smtp).map_err(Failure::of_notice)?;
+        let from = address(&smtp.from).map_err(Failure::of_notice)?;
         let hello = ClientId::Domain(from.email.domain().to_owned());
         let login = match &smtp.auth {
             Some(auth) => {
-                let secret = self.secret(namespace, &auth.secret_name, Some(&smtp.host)).await?;
-                Some(Credentials::new(secret.text("username")?, secret.text("password")?))
+                let wanted = Wanted { keys: &["username", "password"], host: Some(&smtp.host) };
+                let login = self.data(namespace, &auth.secret_name, &wanted).await?.map(String::from_utf8);
+                let [Ok(username), Ok(password)] = login else {
+                    return Err(Failure::of_notice(unusable(&auth.secret_name, wanted.keys, wanted.host)));
+                };
+                Some(Credentials::new(username, password))
             }
             None => None,
         };
         let authority = self.authority(namespace, smtp.ca_secret.as_deref()).await?;
-        let addresses = resolve(&smtp.host, port, self.hosts.as_deref()).await?;
-        let mut connection = match smtp.tls {
-            SmtpTls::Tls => over_tls(&addresses, &hello, &tls(&smtp.host, authority.as_deref())?).await?,
-            SmtpTls::Starttls | SmtpTls::None => {
-                let stream = connect(&addresses).await?;
-                AsyncSmtpConnection::connect_with_transport(Box::new(stream), &hello).await.map_err(|e| said(&e))?
-            }
+        let addresses = self.reach(&smtp.host, port, shown).await?;
+        let stream = Answers::new(connect(&addresses).await?);
+        let stream: Box<dyn AsyncTokioStream> = if smtp.tls == SmtpTls::Tls {
+            let more = authority.as_deref().map(certificates).transpose()?.unwrap_or_default();
+            Box::new(Secured(secure(stream, &smtp.host, more).await?))
+        } else {
+            Box::new(stream)
         };
+        let mut connection =
+            AsyncSmtpConnection::connect_with_transport(stream, &hello).await.map_err(|e| said(&e))?;
         if smtp.tls == SmtpTls::Starttls {
             if !connection.can_starttls() {
                 let why =
@@ -106,7 +159,7 @@ impl Sender {
             }
             connection.starttls(tls(&smtp.host, authority.as_deref())?, &hello).await.map_err(|e| said(&e))?;
         }
-        if smtp.tls != SmtpTls::None && !connection.is_encrypted() {
+        if smtp.tls == SmtpTls::Starttls && !connection.is_encrypted() {
             return Err(Failure::for_good("the connection is not encrypted".to_owned()));
         }
         if let Some(login) = &login {
@@ -120,16 +173,27 @@ impl Sender {
         Ok(answer)
     }
 
-    async fn webhook(&self, namespace: &str, webhook: &Webhook, message: &Message) -> Result<String, Failure> {
-        let link = match (&webhook.url, &webhook.url_secret) {
-            (Some(url), _) => url.clone(),
-            (None, Some(name)) => self.secret(namespace, name, None).await?.text("url")?,
-            (None, None) => return Err(Failure::for_good("there is no url".to_owned())),
+    async fn webhook(
+        &self,
+        namespace: &str,
+        webhook: &Webhook,
+        message: &Message,
+        shown: &AtomicBool,
+    ) -> Result<String, Failure> {
+        let url = match (&webhook.url, &webhook.url_secret) {
+            (Some(url), _) => {
+                Url::read(url.trim(), webhook.tls).map_err(|e| Failure::of_notice(format!("url: {e}")))?
+            }
+            (None, Some(name)) => {
+                let unusable = || Failure::of_notice(unusable(name, &["url"], Some("the host of the url")));
+                let object = self.secret(namespace, name).await?;
+                let link = object.as_ref().and_then(|object| text(object, "url")).ok_or_else(unusable)?;
+                let url = Url::read(link.trim(), webhook.tls).map_err(|_| unusable())?;
+                object.filter(|object| is_for(object, &url.host)).ok_or_else(unusable)?;
+                url
+            }
+            (None, None) => return Err(Failure::of_notice("there is no url".to_owned())),
         };
-        let url = Url::read(link.trim(), webhook.tls).map_err(|e| Failure::for_good(format!("url: {e}")))?;
-        if let Some(name) = &webhook.url_secret {
-            self.secret(namespace, name, Some(&url.host)).await?;
-        }
         let body = body(message, webhook.format);
         let mut request = Request::post(&url.path)
             .header(http::header::HOST, url.authority())
@@ -138,74 +202,99 @@ impl Sender {
             .header(http::header::CONNECTION, "close")
             .header(KEY, &message.id);
         if let Some(name) = &webhook.hmac_secret {
-            let key = self.secret(namespace, name, Some(&url.host)).await?.bytes("key")?;
-            request = request.header(SIGNATURE, signature(&key, &body).map_err(Failure::for_good)?);
+            let wanted = Wanted { keys: &["key"], host: Some(&url.host) };
+            let [key] = self.data(namespace, name, &wanted).await?;
+            request = request.header(SIGNATURE, signature(&key, &body).map_err(Failure::of_notice)?);
         }
         let request = request.body(Full::new(Bytes::from(body)));
-        let request = request.map_err(|e| Failure::for_good(format!("the request cannot be written: {e}")))?;
+        let request = request.map_err(|e| Failure::of_notice(format!("the request cannot be written: {e}")))?;
         let authority = self.authority(namespace, webhook.ca_secret.as_deref()).await?;
-        let stream = connect(&resolve(&url.host, url.port, self.hosts.as_deref()).await?).await?;
+        let more = authority.as_deref().map(certificates).transpose()?.unwrap_or_default();
+        let stream = connect(&self.reach(&url.host, url.port, shown).await?).await?;
         if !url.secure {
             return post(stream, request).await;
         }
-        let more = authority.as_deref().map(certificates).transpose()?.unwrap_or_default();
-        let name = ServerName::try_from(url.host.clone());
-        let name =
-            name.map_err(|e| Failure::for_good(format!("the host has no name that a certificate can have: {e}")))?;
-        let connector = TlsConnector::from(Arc::new(client_config(more)?));
-        let stream = connector.connect(name, stream).await.map_err(|e| Failure::for_now(format!("TLS: {e}")))?;
+        let stream = secure(stream, &url.host, more).await?;
         post(stream, request).await
     }
 
     async fn authority(&self, namespace: &str, name: Option<&str>) -> Result<Option<Vec<u8>>, Failure> {
         match name {
             // What is read of it is sent nowhere.
-            Some(name) => Ok(Some(self.secret(namespace, name, None).await?.bytes("ca.crt")?)),
+            Some(name) => {
+                let [pem] = self.data(namespace, name, &Wanted { keys: &["ca.crt"], host: None }).await?;
+                certificates(&pem).map_err(|_| Failure::of_notice(unusable(name, &["ca.crt"], None)))?;
+                Ok(Some(pem))
+            }
             None => Ok(None),
         }
     }
 
-    /// A Secret. What is to reach a host is given only if the Secret's own annotation names the host: who may write notices need not be
-    /// one who may read Secrets.
-    async fn secret(&self, namespace: &str, name: &str, host: Option<&str>) -> Result<Secret, Failure> {
+    /// Keys of a Secret, each as bytes.
+    async fn data<const N: usize>(
+        &self,
+        namespace: &str,
+        name: &str,
+        wanted: &Wanted<'_, N>,
+    ) -> Result<[Vec<u8>; N], Failure> {
+        let object = self.secret(namespace, name).await?.filter(|object| wanted.host.is_none_or(|h| is_for(object, h)));
+        let read = object.map(|object| wanted.keys.map(|key| bytes(&object, key)));
+        let whole = read.filter(|read| read.iter().all(Option::is_some)).map(|read| read.map(Option::unwrap_or_default));
+        whole.ok_or_else(|| Failure::of_notice(unusable(name, wanted.keys, wanted.host)))
+    }
+
+    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Value>, Failure> {
         let resource = Resource::secrets();
         let id = ObjectId { gvk: resource.gvk.clone(), namespace: Some(namespace.into()), name: name.into() };
         let found = self.cluster.get(&resource, &id).await;
-        let found = found.map_err(|e| Failure::for_now(format!("Secret {name} cannot be read: {e}")))?;
-        let object = found.ok_or_else(|| Failure::for_good(format!("Secret {name} does not exist")))?;
-        if let Some(host) = host {
-            let annotation = object["metadata"]["annotations"][names::NOTICE_HOSTS].as_str().unwrap_or_default();
-            if !annotation.split(',').any(|allowed| allowed.trim().eq_ignore_ascii_case(host)) {
-                return Err(Failure::for_good(format!(
-                    "Secret {name} is not for {host}: its annotation {} must name that host",
-                    names::NOTICE_HOSTS
-                )));
-            }
-        }
-        Ok(Secret { name: name.to_owned(), object })
+        found.map_err(|e| Failure { is_of_notice: true, ..Failure::for_now(format!("Secret {name} cannot be read: {e}")) })
     }
 }
 
-struct Secret {
-    name: String,
-    object: Value,
+/// What is read from a Secret. What goes to a host is read only if the Secret's own annotation names that host: somebody who can write
+/// notices cannot necessarily read Secrets.
+struct Wanted<'w, const N: usize> {
+    keys: &'w [&'static str; N],
+    host: Option<&'w str>,
 }
 
-impl Secret {
-    fn bytes(&self, key: &str) -> Result<Vec<u8>, Failure> {
-        let data = self.object["data"][key].as_str();
-        let read = data.and_then(|data| STANDARD.decode(data).ok()).filter(|read| !read.is_empty());
-        read.ok_or_else(|| Failure::for_good(format!("Secret {} has no key {key}", self.name)))
-    }
+/// Why a Secret is not used. It is one answer, because the author of a notice does not have to know which Secrets exist and what is in them.
+fn unusable(name: &str, keys: &[&str], host: Option<&str>) -> String {
+    let keys = keys.join(" and ");
+    let what = if keys == "ca.crt" { " with certificates in PEM" } else { "" };
+    let annotation = host.map(|host| format!(", and its annotation {} has to name {host}", names::NOTICE_HOSTS));
+    format!("Secret {name} cannot be used: it has to exist and to have {keys}{what}{}", annotation.unwrap_or_default())
+}
 
-    fn text(&self, key: &str) -> Result<String, Failure> {
-        let wrong = || Failure::for_good(format!("key {key} of Secret {} is no text", self.name));
-        String::from_utf8(self.bytes(key)?).map_err(|_| wrong())
-    }
+/// Whether the annotation of a Secret names a host.
+fn is_for(object: &Value, host: &str) -> bool {
+    let annotation = object["metadata"]["annotations"][names::NOTICE_HOSTS].as_str().unwrap_or_default();
+    annotation.split(',').any(|allowed| allowed.trim().eq_ignore_ascii_case(host))
+}
+
+fn bytes(object: &Value, key: &str) -> Option<Vec<u8>> {
+    let data = object["data"][key].as_str()?;
+    STANDARD.decode(data).ok().filter(|read| !read.is_empty())
+}
+
+fn text(object: &Value, key: &str) -> Option<String> {
+    String::from_utf8(bytes(object, key)?).ok()
+}
+
+/// Begins with TLS on a connection.
+async fn secure<S>(stream: S, host: &str, more: Vec<CertificateDer<'static>>) -> Result<TlsStream<S>, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let name = ServerName::try_from(host.to_owned());
+    let name =
+        name.map_err(|e| Failure::of_notice(format!("the host has no name that a certificate can have: {e}")))?;
+    let connector = TlsConnector::from(Arc::new(client_config(more)?));
+    connector.connect(name, stream).await.map_err(|e| Failure::for_now(format!("TLS: {e}")))
 }
 
 fn tls(host: &str, authority: Option<&[u8]>) -> Result<TlsParameters, Failure> {
-    let wrong = |e: SmtpError| Failure::for_good(format!("TLS cannot be used: {e}"));
+    let wrong = |e: SmtpError| Failure::of_notice(format!("TLS cannot be used: {e}"));
     let mut builder = TlsParameters::builder(host.to_owned());
     if let Some(pem) = authority {
         for certificate in certificates(pem)? {
@@ -213,23 +302,6 @@ fn tls(host: &str, authority: Option<&[u8]>) -> Result<TlsParameters, Failure> {
         }
     }
     builder.build_rustls().map_err(wrong)
-}
-
-/// A connection to the first address that answers.
-async fn over_tls(
-    addresses: &[SocketAddr],
-    hello: &ClientId,
-    tls: &TlsParameters,
-) -> Result<AsyncSmtpConnection, Failure> {
-    let mut last = None;
-    for address in addresses {
-        let each = DEADLINE / 3;
-        match AsyncSmtpConnection::connect_tokio1(*address, Some(each), hello, Some(tls.clone()), None).await {
-            Ok(connection) => return Ok(connection),
-            Err(error) => last = Some(said(&error)),
-        }
-    }
-    Err(last.unwrap_or_else(|| Failure::for_now("there is no address".to_owned())))
 }
 
 /// Why a server of mail did not take a message. Its own words are in it only if it speaks SMTP: another server is not quoted.
@@ -246,7 +318,7 @@ fn said(error: &SmtpError) -> Failure {
     if let Some(cause) = std::error::Error::source(error).filter(|_| error.is_tls()) {
         text.extend([format!(": {cause}")]);
     }
-    Failure { text, is_permanent: error.is_permanent() || error.is_client() }
+    Failure { text, is_permanent: error.is_permanent() || error.is_client(), is_of_notice: false }
 }
 
 /// Sends a request. What is answered beside the status is not read: it would be a way to see what only the operator can reach.
@@ -255,7 +327,9 @@ where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let failed = |e: hyper::Error| Failure::for_now(format!("the request failed: {e}"));
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let mut client = hyper::client::conn::http1::Builder::new();
+    let (mut sender, connection) =
+        client.max_buf_size(HEAD).handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let (mut connection, mut answer) = (std::pin::pin!(connection), std::pin::pin!(sender.send_request(request)));
     let response = tokio::select! {
         response = &mut answer => response,

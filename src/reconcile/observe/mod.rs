@@ -38,7 +38,7 @@ use crate::release::digest::Inputs;
 use crate::release::live::Live;
 use crate::release::object::ObjectId;
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER, Owner};
-use crate::release::record::{RecordError, Status};
+use crate::release::record::Status;
 use crate::release::secret;
 use crate::release::secret::Revision;
 use crate::release::status_fields::StatusFields;
@@ -142,7 +142,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         record: Ok(None),
         target: None,
         left_out: Arc::default(),
-        corrupted: false,
+        corrupted: None,
         blind,
         members,
         shows_news,
@@ -339,7 +339,8 @@ pub fn attempt(inputs: Option<&str>, cr: &Cr, cluster: &Cluster) -> String {
 async fn read_target(observed: &mut Observed, to: u64, ctx: &Context) {
     match read_record(&observed.owner, to, ctx).await {
         Ok(Some(record)) => observed.target = Some(record),
-        Ok(None) | Err(Error::Record(RecordError::Corrupted(_))) => observed.situation = Situation::Blocked,
+        Ok(None) => observed.situation = Situation::Blocked,
+        Err(Error::Record(error)) if error.is_unusable() => observed.situation = Situation::Blocked,
         Err(error) => observed.record = Err(error),
     }
 }
@@ -356,7 +357,7 @@ async fn read_newest(observed: &mut Observed, ctx: &Context) {
             observed.record = Ok(Some(record));
         }
         Ok(None) => {}
-        Err(Error::Record(RecordError::Corrupted(_))) => observed.corrupted = true,
+        Err(Error::Record(error)) if error.is_unusable() => observed.corrupted = Some(error),
         Err(error) => observed.record = Err(error),
     }
     let unreadable = matches!(observed.record, Ok(None));

@@ -20,7 +20,7 @@ use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::memory::trusted::LeftOut;
 use crate::release::owner::Owner;
-use crate::release::record::Record;
+use crate::release::record::{Record, RecordError};
 use crate::release::secret::Revision;
 use crate::release::status_fields::StatusFields;
 use crate::render::Capabilities;
@@ -61,8 +61,8 @@ pub struct Observed {
     pub target: Option<Record>,
     /// The parts of the record in use that do not count.
     pub left_out: Arc<LeftOut>,
-    /// The newest record could not be read.
-    pub corrupted: bool,
+    /// Why the newest record could not be used.
+    pub corrupted: Option<RecordError>,
     /// Why the caches cannot see some of its objects.
     pub blind: Option<String>,
     /// The stateful sets with members of the newest revision.

@@ -4,49 +4,119 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
+use crate::kind::bounds;
+use crate::reconcile::blocking::off;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::release::object::ObjectId;
 use crate::release::owner::Owner;
-use crate::release::record::{Record, RecordError};
+use crate::release::record::{Packed, Record, RecordError};
 use crate::release::{chunks, secret};
+
+/// Bytes of an unpacked record that is read on the thread of a pass. Larger ones are read elsewhere.
+const QUICK: usize = 256 << 10;
+/// Bytes of an unpacked record from which on it takes room.
+const LARGE: usize = 1 << 20;
+/// Bytes of the large records that all passes hold at one time. The largest one that can be read takes all of it.
+const ROOM: usize = bounds::CHUNKS.bytes;
+const KIB: usize = 1 << 10;
+
+/// The room for large records. Everybody who can write Secrets in a namespace can make one for each of their releases.
+pub struct Room(Arc<Semaphore>);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(ROOM / KIB)))
+    }
+}
+
+impl Room {
+    /// Takes room for a record. A pass does not wait for it, because it can hold room for another record.
+    fn take(&self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Error> {
+        if bytes < LARGE {
+            return Ok(None);
+        }
+        let room = u32::try_from(bytes.min(ROOM).div_ceil(KIB)).unwrap_or(u32::MAX);
+        let taken = Arc::clone(&self.0).try_acquire_many_owned(room);
+        let busy = |_| Error::Busy("large release records take all the memory that they can; it is tried again".into());
+        taken.map(Some).map_err(busy)
+    }
+}
 
 /// Reads the record of a revision. Returns `None` if its Secret is gone. Sends no request if the record is remembered
 /// in the version that the caches have.
 pub async fn read_record(owner: &Owner, revision: u64, ctx: &Context) -> Result<Option<Record>, Error> {
     let release = (Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name));
     let known = ctx.cache.history(&release.0, &release.1).into_iter().find(|r| r.revision == revision);
-    if let Some(record) = known.and_then(|r| ctx.memory.records.get(&release, &r.uid, &r.resource_version)) {
-        return Ok(Some(record));
+    let parts = match known.and_then(|r| ctx.memory.records.get(&release, &r.uid, &r.resource_version)) {
+        Some(data) => Parts { head: data, chunks: None },
+        None => {
+            let id = secret_id(owner, revision);
+            let Some(secret) = ctx.cluster.get(&Resource::secrets(), &id).await? else { return Ok(None) };
+            ctx.memory.records.put(&release, &secret);
+            Parts::of(&secret, &release.0, &release.1, &ctx.cluster).await?
+        }
+    };
+    let bytes = parts.bytes()?;
+    let room = ctx.memory.room.take(bytes)?;
+    let mut record = if bytes <= QUICK { parts.decode() } else { off(move || parts.decode()).await? }?;
+    if let Some(room) = room {
+        record.hold(Arc::new(room));
     }
-    let id = secret_id(owner, revision);
-    let Some(secret) = ctx.cluster.get(&Resource::secrets(), &id).await? else { return Ok(None) };
-    ctx.memory.records.put(&release, &secret);
-    decode(&secret, &owner.release_namespace, &owner.release_name, &ctx.cluster).await.map(Some)
+    Ok(Some(record))
 }
 
 /// Reads the record in a Secret of a release, with one request for each part that does not fit into it.
 pub async fn decode(secret: &Value, namespace: &Arc<str>, release: &str, cluster: &Cluster) -> Result<Record, Error> {
-    if let Some(release) = secret_data(secret, "release")? {
-        return Ok(Record::decode(&release)?);
+    Ok(Parts::of(secret, namespace, release, cluster).await?.decode()?)
+}
+
+/// The data of a record.
+struct Parts {
+    head: Vec<u8>,
+    /// The text and the digest of its chunks.
+    chunks: Option<(String, String)>,
+}
+
+impl Parts {
+    async fn of(secret: &Value, namespace: &Arc<str>, release: &str, cluster: &Cluster) -> Result<Self, Error> {
+        if let Some(head) = secret_data(secret, "release")? {
+            return Ok(Self { head, chunks: None });
+        }
+        let head = secret_data(secret, "head")?.ok_or(RecordError::Corrupted("no data"))?;
+        let annotations = secret.pointer("/metadata/annotations");
+        let annotation = annotations.and_then(|a| a.get(chunks::CHUNKS)).and_then(Value::as_str);
+        let (digest, count) =
+            annotation.and_then(chunks::parse).ok_or(RecordError::Corrupted("its chunks are not named"))?;
+        let mut text = String::new();
+        for index in 0..count {
+            let name = chunks::name(release, digest, index).into();
+            let id = ObjectId { gvk: Resource::secrets().gvk, namespace: Some(Arc::clone(namespace)), name };
+            let chunk =
+                cluster.get(&Resource::secrets(), &id).await?.ok_or(RecordError::Corrupted("a chunk is gone"))?;
+            let part = secret_data(&chunk, chunks::KEY)?.ok_or(RecordError::Corrupted("a chunk is empty"))?;
+            text.push_str(&String::from_utf8_lossy(&part));
+        }
+        Ok(Self { head, chunks: Some((text, digest.to_owned())) })
     }
-    let head = secret_data(secret, "head")?.ok_or(RecordError::Corrupted("no data"))?;
-    let annotations = secret.pointer("/metadata/annotations");
-    let annotation = annotations.and_then(|a| a.get(chunks::CHUNKS)).and_then(Value::as_str);
-    let (digest, count) =
-        annotation.and_then(chunks::parse).ok_or(RecordError::Corrupted("its chunks are not named"))?;
-    let mut text = String::new();
-    for index in 0..count {
-        let name = chunks::name(release, digest, index).into();
-        let id = ObjectId { gvk: Resource::secrets().gvk, namespace: Some(Arc::clone(namespace)), name };
-        let chunk = cluster.get(&Resource::secrets(), &id).await?.ok_or(RecordError::Corrupted("a chunk is gone"))?;
-        let part = secret_data(&chunk, chunks::KEY)?.ok_or(RecordError::Corrupted("a chunk is empty"))?;
-        text.push_str(&String::from_utf8_lossy(&part));
+
+    /// Bytes of the record when it is unpacked.
+    fn bytes(&self) -> Result<usize, RecordError> {
+        let head = Packed::read(&self.head, bounds::RECORD)?.bytes();
+        let chunks = self.chunks.as_ref().map(|(text, _)| Packed::read(text.as_bytes(), bounds::CHUNKS)).transpose()?;
+        Ok(head + chunks.map_or(0, |chunks| chunks.bytes()))
     }
-    Ok(Record::join(&head, &text, digest)?)
+
+    fn decode(&self) -> Result<Record, RecordError> {
+        match &self.chunks {
+            Some((text, digest)) => Record::join(&self.head, text, digest),
+            None => Record::decode(&self.head),
+        }
+    }
 }
 
 fn secret_data(secret: &Value, key: &str) -> Result<Option<Vec<u8>>, RecordError> {
@@ -59,4 +129,24 @@ fn secret_data(secret: &Value, key: &str) -> Result<Option<Vec<u8>>, RecordError
 pub fn secret_id(owner: &Owner, revision: u64) -> ObjectId {
     let name = secret::name(&owner.release_name, revision).into();
     ObjectId { gvk: Resource::secrets().gvk, namespace: Some(Arc::clone(&owner.release_namespace)), name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LARGE, ROOM, Room};
+    use crate::reconcile::error::Error;
+
+    #[test]
+    fn large_records_have_room_one_after_the_other() {
+        let room = Room::default();
+        assert!(room.take(LARGE - 1).unwrap().is_none());
+        let first = room.take(ROOM).unwrap();
+        assert!(matches!(room.take(LARGE), Err(Error::Busy(_))));
+        assert!(room.take(LARGE - 1).is_ok(), "small ones go on");
+        drop(first);
+        let halves = [room.take(ROOM / 2).unwrap(), room.take(ROOM / 2).unwrap()];
+        assert!(room.take(LARGE).is_err());
+        drop(halves);
+        assert!(room.take(usize::MAX).is_ok_and(|taken| taken.is_some()));
+    }
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::parse::parse;
 use super::patches;
 use crate::chart::floats;
+use crate::harm;
 use crate::host::System;
 use crate::lookup::ClusterHost;
 use crate::mask::Secrets;
@@ -120,7 +121,8 @@ async fn in_place(
             floats::restore(&mut values, &chart.chart);
             // What the chart looks up belongs to its rendering.
             let _entered = span.enter();
-            let options = Options { limits: LIMITS, stop: Some(stop.clone()), ..Options::new(host) };
+            let limits = if harm::is_unlimited() { Limits::default() } else { LIMITS };
+            let options = Options { limits, stop: Some(stop.clone()), ..Options::new(host) };
             let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
             spans::rendered(&span, rendered.is_ok());
             let mut rendered = rendered?;

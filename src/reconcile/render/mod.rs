@@ -24,7 +24,7 @@ use crate::plan::hooks::Hook;
 use crate::plan::operations::document::Operations;
 use crate::plan::situation::{RevisionKind, Situation, operation};
 use crate::release::lookups::Lookups;
-use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::{HookRecord, Record, hooks_of};
 use crate::render::{Release, Rendered};
 use draw::{Drawn, MAX_OBJECTS, Surroundings, draw};
@@ -187,7 +187,7 @@ async fn place_operations(operations: &Operations, observed: &Observed, ctx: &Co
 async fn hooks(records: Vec<HookRecord>, observed: &Observed, ctx: &Context) -> Result<Vec<Hook>, Error> {
     let mut hooks = Vec::with_capacity(records.len());
     for record in records {
-        if let Ok(Some(object)) = Object::parse(&record.manifest) {
+        if let Ok(Some(object)) = record.object() {
             ctx.discovery.resolve(&object.gvk).await?;
         }
         let is_namespaced = |gvk: &Gvk| ctx.discovery.cached(gvk).is_none_or(|r| r.namespaced);

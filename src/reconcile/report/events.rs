@@ -9,7 +9,7 @@ use crate::plan::{Verb, status, unknown_hooks};
 use crate::reconcile::context::Context;
 use crate::reconcile::notify::{event, is_news};
 use crate::reconcile::observe::observed::Observed;
-use crate::release::record::Status;
+use crate::release::record::{RecordError, Status};
 
 /// The maximum number of events about single objects that one pass sends.
 const MAX_NOTICES: usize = 10;
@@ -19,10 +19,15 @@ pub fn events(observed: &Observed, done: &Done, ctx: &Context) {
     for (id, notice) in done.applied.notices.iter().take(MAX_NOTICES) {
         event(observed, ctx, notice.warning, notice.reason, format!("{id}: {}", ctx.show(observed, &notice.text)));
     }
-    if observed.corrupted {
-        let note =
-            format!("the record of release {name} cannot be read; the release was taken over from its live objects");
-        event(observed, ctx, true, "ReleaseCorrupted", note);
+    if let Some(error) = &observed.corrupted {
+        let (reason, why) = match error {
+            RecordError::OverLimit(why) => ("RecordNotVerified", format!("is over a limit ({why})")),
+            _ => ("ReleaseCorrupted", "cannot be read".to_owned()),
+        };
+        let note = format!(
+            "the record of release {name} {why}; nothing is taken from it, and the release is taken over from its live objects"
+        );
+        event(observed, ctx, true, reason, note);
     }
     if done.applied.chunks > 0 {
         let note = format!(
@@ -41,7 +46,7 @@ pub fn events(observed: &Observed, done: &Done, ctx: &Context) {
     if adopted && begun {
         let note = format!("release {name} existed and is continued from revision {revision}");
         event(observed, ctx, false, "ReleaseAdopted", note);
-    } else if outside && begun && !observed.corrupted && !is_idle(done) {
+    } else if outside && begun && observed.corrupted.is_none() && !is_idle(done) {
         let note =
             format!("release {name} was changed by somebody else; it becomes again what the custom resource says");
         event(observed, ctx, true, "ReleaseChangedOutside", note);

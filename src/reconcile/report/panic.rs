@@ -1,4 +1,4 @@
-//! Reports a panic of a pass.
+//! Reports what a pass cannot report itself: that it panicked, or does not begin.
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ thread_local! {
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Reports that a pass over a custom resource panicked: by an event, and in the conditions `Ready` and
+/// Reports that a pass over a custom resource panicked or does not begin: by an event, and in the conditions `Ready` and
 /// `Irreconcilable`. The report itself may panic for the same reason, which is caught.
 pub async fn report(key: &ReleaseKey, error: &Error, ctx: &Context) {
     let (served, message) = (ctx.kinds.get(key.kind), error.to_string());
@@ -50,7 +50,7 @@ pub async fn report(key: &ReleaseKey, error: &Error, ctx: &Context) {
                     ctx.enter_cr(key.clone(), cr);
                 }
             }
-            Err(error) => tracing::debug!(%error, "the panic could not be written into the status"),
+            Err(error) => tracing::debug!(%error, "why a pass ended could not be written into the status"),
         }
     };
     let _ = caught(telling).await;

@@ -9,8 +9,9 @@ mod target;
 use serde_json::{Map, Value};
 
 use super::object::{Gvk, Object};
+use crate::harm;
 use crate::kind::bounds;
-use crate::template::budget::{self, Budget, Spent};
+use crate::template::budget::{self, Budget, Limits, Spent};
 use json6902::Operation;
 use target::Target;
 
@@ -128,7 +129,8 @@ fn whole(body: Map<String, Value>) -> Map<String, Value> {
 /// A short patch can cost much: `copy` of a parent into its child doubles it, and one patch may be for all objects. So reads and copies
 /// are counted ([`bounds::PATCHING`]).
 pub fn apply(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), String> {
-    let mut budget = Budget::new(bounds::PATCHING);
+    let limits = if harm::is_unlimited() { Limits::default() } else { bounds::PATCHING };
+    let mut budget = Budget::new(limits);
     budget.run(|| apply_all(patches, objects))
 }
 

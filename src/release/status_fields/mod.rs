@@ -3,7 +3,7 @@
 //! Such a document has a `helm.sh/hook` name that Helm does not know, as `Members` documents have. So Helm ignores it, and it is never
 //! sent to the API server.
 
-mod path;
+pub mod path;
 pub mod typed;
 
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,365 @@
+//! Every place where the operator reads bytes that a tenant or a stranger wrote, with its limits and the tests that show them.
+//!
+//! `docs/security.md` has this table. `tests/hostile.rs` has a hostile text for each limit of each place that is a text, and
+//! `tests/inputs.rs` fails for a file of the operator that parses bytes and is not named here.
+
+use crate::agent::contract;
+use crate::chart::Limits as ArchiveLimits;
+use crate::kind::bounds::{self, Bounds};
+use crate::notices::{document, template};
+use crate::reconcile::RENDERING;
+use crate::source::http;
+
+/// A place where the operator reads what others wrote.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Its name. The rows of `tests/hostile.rs` about it begin with it.
+    pub name: &'static str,
+    /// What it is.
+    pub what: &'static str,
+    /// Its limits.
+    pub limits: Vec<Limit>,
+    /// What happens beyond them.
+    pub beyond: &'static str,
+    /// Tests besides those of `tests/hostile.rs`.
+    pub tests: &'static [&'static str],
+    /// The files of `src` that parse it.
+    pub files: &'static [&'static str],
+}
+
+/// A limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Bytes, after unpacking.
+    Bytes(usize),
+    /// Scalars, lists and maps.
+    Values(usize),
+    /// Levels of nesting.
+    Levels(usize),
+    /// In words, with the name that its row in `tests/hostile.rs` has; an empty one if [`Input::tests`] show it.
+    Words(&'static str, String),
+}
+
+impl Limit {
+    /// The name of its row in `tests/hostile.rs`.
+    pub fn row(&self) -> &'static str {
+        match self {
+            Self::Bytes(_) => "text",
+            Self::Values(_) => "values",
+            Self::Levels(_) => "levels",
+            Self::Words(row, _) => row,
+        }
+    }
+
+    /// In words.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Bytes(bytes) => bytes_text(*bytes),
+            Self::Values(count) => format!("{count} values"),
+            Self::Levels(count) => format!("{count} levels"),
+            Self::Words(_, text) => text.clone(),
+        }
+    }
+}
+
+fn bytes_text(bytes: usize) -> String {
+    match (bytes >> 20, bytes >> 10) {
+        (mebi, _) if mebi > 0 && bytes.is_multiple_of(1 << 20) => format!("{mebi} MiB"),
+        (_, kibi) if kibi > 0 && bytes.is_multiple_of(1 << 10) => format!("{kibi} KiB"),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
+fn of(bounds: Bounds) -> Vec<Limit> {
+    vec![Limit::Bytes(bounds.bytes), Limit::Values(bounds.values), Limit::Levels(bounds.depth)]
+}
+
+/// Of what is JSON already, as the API server has it.
+fn parsed(bounds: Bounds) -> Vec<Limit> {
+    vec![Limit::Values(bounds.values), Limit::Levels(bounds.depth)]
+}
+
+fn with(bounds: Bounds, more: impl IntoIterator<Item = (&'static str, String)>) -> Vec<Limit> {
+    let more = more.into_iter().map(|(row, text)| Limit::Words(row, text));
+    of(bounds).into_iter().chain(more).collect()
+}
+
+fn words(text: impl Into<String>) -> Vec<Limit> {
+    vec![Limit::Words("", text.into())]
+}
+
+/// What is said of an annotation that is over a limit.
+const ANNOTATION: &str = "The condition names the limit; the release stays as it is.";
+
+/// All places.
+pub fn inputs() -> Vec<Input> {
+    let mut all = of_custom_resources();
+    all.extend(of_records());
+    all.extend(of_notices());
+    all.extend(of_others());
+    all
+}
+
+fn of_custom_resources() -> Vec<Input> {
+    let archive = ArchiveLimits::default();
+    let rendering = RENDERING;
+    vec![
+        Input {
+            name: "spec",
+            what: "the spec of a custom resource",
+            limits: of(bounds::SPEC),
+            beyond: ANNOTATION,
+            tests: &[],
+            files: &["kind/bounds.rs", "reconcile/render/mod.rs"],
+        },
+        Input {
+            name: "status",
+            what: "the status of a custom resource, which somebody with that right can write",
+            limits: of(bounds::STATUS),
+            beyond: "The status counts as empty and is written again.",
+            tests: &[],
+            files: &["cluster/cr.rs"],
+        },
+        Input {
+            name: "patches",
+            what: "the annotation `patches`",
+            limits: with(bounds::ANNOTATION, [
+                ("number", format!("{} patches", bounds::PATCHES)),
+                ("operations", format!("{} operations", bounds::OPERATIONS)),
+                ("copies", format!("{} of an object", bytes_text(bounds::OBJECT))),
+                ("lists by key", "3 million steps".to_owned()),
+                ("one for all", "128 MiB for all objects".to_owned()),
+                ("size of an expression", format!("{} of an expression", bytes_text(bounds::COMPILED))),
+            ]),
+            beyond: ANNOTATION,
+            tests: &["a_hostile_annotation_is_refused_with_its_limit_and_others_go_on"],
+            files: &["release/fields.rs", "release/owned.rs"],
+        },
+        Input {
+            name: "values-from",
+            what: "the annotation `values-from`",
+            limits: with(bounds::ANNOTATION, [("number", format!("{} sources", bounds::SOURCES))]),
+            beyond: ANNOTATION,
+            tests: &[],
+            files: &[],
+        },
+        Input {
+            name: "depends-on",
+            what: "the annotation `depends-on`",
+            limits: with(bounds::ANNOTATION, [("number", format!("{} dependencies", bounds::DEPENDENCIES))]),
+            beyond: ANNOTATION,
+            tests: &[],
+            files: &[],
+        },
+        Input {
+            name: "ignore-drift",
+            what: "the annotation `ignore-drift`",
+            limits: with(bounds::ANNOTATION, [
+                ("rules", format!("{} rules", bounds::RULES)),
+                ("paths", format!("{} paths", bounds::PATHS)),
+            ]),
+            beyond: ANNOTATION,
+            tests: &[],
+            files: &[],
+        },
+        Input {
+            name: "values",
+            what: "values in a key of a Secret or a ConfigMap",
+            limits: with(bounds::SOURCE, [("aliases", "what an alias of YAML repeats counts as often".to_owned())]),
+            beyond: ANNOTATION,
+            tests: &[],
+            files: &["chart/values.rs"],
+        },
+        Input {
+            name: "rendering",
+            what: "values that make a chart render for long",
+            limits: words(format!(
+                "{} million steps, {} of values, {} of output, 60 seconds; after 5 seconds in places of its own",
+                rendering.steps.unwrap_or_default() / 1_000_000,
+                bytes_text(usize::try_from(rendering.memory.unwrap_or_default()).unwrap_or_default()),
+                bytes_text(rendering.output),
+            )),
+            beyond: "The rendering is stopped (`RenderError`), and nobody else waits for it.",
+            tests: &["charts_that_render_for_long_do_not_keep_another_from_being_rendered"],
+            files: &["release/object.rs", "crd/mod.rs", "crd/comments.rs", "plan/tolerate.rs", "render/fixed.rs"],
+        },
+        Input {
+            name: "kinds",
+            what: "the annotation `kinds`",
+            limits: words("16 KiB, thirty kinds, one list each, no watch"),
+            beyond: "It counts as absent.",
+            tests: &["a_thousand_kinds_that_an_annotation_names_start_no_watch"],
+            files: &[],
+        },
+        Input {
+            name: "durations",
+            what: "durations",
+            limits: words("a century"),
+            beyond: "A longer one counts as a century.",
+            tests: &["a_period_longer_than_any_clock_is_as_good_as_never"],
+            files: &[],
+        },
+        Input {
+            name: "archives",
+            what: "charts: archives, `.helmignore`, `values.schema.json`, also those in a ConfigMap or a kept Secret",
+            limits: words(format!("{} and {} files, with all archives in it", bytes_text(usize::try_from(archive.total).unwrap_or_default()), archive.files)),
+            beyond: "The chart cannot be used; what was served is served on.",
+            tests: &["an_archive_that_unpacks_to_too_much_is_refused", "archives_in_an_archive_share_one_budget"],
+            files: &["source/dependency/save.rs", "chart/load.rs", "chart/floats.rs", "chart/strvals.rs", "source/archive.rs"],
+        },
+    ]
+}
+
+fn of_records() -> Vec<Input> {
+    vec![
+        Input {
+            name: "record",
+            what: "a release record, unpacked",
+            limits: with(bounds::RECORD, [("hooks", format!("{} hooks", bounds::HOOKS))]),
+            beyond: "Nothing is taken from it (`RecordNotVerified`), and the release is taken over from its live objects.",
+            tests: &["a_forged_record_that_is_too_large_is_data_that_is_not_used"],
+            files: &["release/record.rs"],
+        },
+        Input {
+            name: "chunks",
+            what: "the chunks of a release record, unpacked",
+            limits: with(bounds::CHUNKS, [("", "all large records that are read at one time together".to_owned())]),
+            beyond: "As for a record. A pass that finds no room is repeated.",
+            tests: &["large_records_have_room_one_after_the_other"],
+            files: &[],
+        },
+        Input {
+            name: "manifest",
+            what: "the manifest of a release record",
+            limits: vec![Limit::Values(bounds::MANIFEST.values)],
+            beyond: "Nothing is taken from it.",
+            tests: &[],
+            files: &[],
+        },
+        Input {
+            name: "hook",
+            what: "the manifest of a hook of a release record",
+            limits: vec![Limit::Bytes(bounds::HOOK.bytes), Limit::Values(bounds::HOOK.values)],
+            beyond: "The hook does not count.",
+            tests: &[],
+            files: &[],
+        },
+        Input {
+            name: "packed",
+            what: "annotations of a release record: `Members`, operations, `Status` documents with their paths",
+            limits: of(bounds::PACKED),
+            beyond: "The annotation counts as absent.",
+            tests: &["a_document_that_somebody_wrote_into_a_record_shows_nothing"],
+            files: &["release/packed.rs"],
+        },
+    ]
+}
+
+fn of_notices() -> Vec<Input> {
+    let limits = template::LIMITS;
+    vec![
+        Input {
+            name: "notice",
+            what: "the spec of a Notice",
+            limits: [
+                parsed(bounds::NOTICE),
+                vec![Limit::Words("list", format!("{} entries of a list", document::MAX_LIST))],
+            ]
+            .concat(),
+            beyond: "The Notice says `InvalidSpec`.",
+            tests: &[],
+            files: &[],
+        },
+        Input {
+            name: "notice status",
+            what: "the status of a Notice, which somebody with that right can write",
+            limits: parsed(bounds::NOTICE_STATE),
+            beyond: "It counts as absent: nothing old is sent.",
+            tests: &[],
+            files: &[],
+        },
+        Input {
+            name: "notice template",
+            what: "a template of a Notice",
+            limits: vec![
+                Limit::Bytes(document::MAX_BODY),
+                Limit::Words("grammar", "only paths, texts and filters are expressions".to_owned()),
+                Limit::Words("instructions", format!("{} instructions", limits.instructions)),
+                Limit::Words("output", format!("{} printed", bytes_text(limits.output))),
+                Limit::Words("filtered", format!("{} through filters", bytes_text(limits.filtered))),
+                Limit::Words("", format!("{} seconds", limits.time.as_secs())),
+            ],
+            beyond: "The message has the usual words. After three messages in a row the template is left out (`TemplateFailed`).",
+            tests: &["a_rendering_ends_at_its_deadline", "a_template_that_fails_three_times_is_left_out"],
+            files: &["notices/template.rs"],
+        },
+        Input {
+            name: "answers of targets",
+            what: "what servers of mail and receivers of webhooks answer",
+            limits: words("64 KiB and 30 seconds for a message; nothing of a webhook but its status"),
+            beyond: "The message waits, and the Notice says `SendFailed`.",
+            tests: &["a_server_of_mail_that_never_ends_its_answer_is_left"],
+            files: &[],
+        },
+        Input {
+            name: "messages",
+            what: "how many messages notices send",
+            limits: words("1,000 recipients of a namespace in an hour, ten times as many of all (`--notice-recipients-per-hour`)"),
+            beyond: "Messages wait (`Limited`).",
+            tests: &["a_namespace_writes_to_no_more_recipients_than_it_can"],
+            files: &[],
+        },
+    ]
+}
+
+fn of_others() -> Vec<Input> {
+    vec![
+        Input {
+            name: "answers of agents",
+            what: "what agents of databases answer, also to orders",
+            limits: words(format!("{} and 3 seconds; no redirect", bytes_text(contract::LIMIT))),
+            beyond: "It counts as silence of that member.",
+            tests: &["a_hostile_answer_is_an_error_of_that_request_alone", "an_endless_answer_and_a_slow_one_are_given_up"],
+            files: &[],
+        },
+        Input {
+            name: "last words",
+            what: "last words of pods and results of runs",
+            limits: words("4 KiB, as Kubernetes keeps them"),
+            beyond: "They are cut, and masked where the release has Secrets.",
+            tests: &["a_failure_has_a_reason_and_leaves_what_the_last_success_said"],
+            files: &["plan/results.rs"],
+        },
+        Input {
+            name: "live objects",
+            what: "live objects and statuses of other operators, ConfigMaps of roles",
+            limits: words("3 MiB, which is the API server's limit; the caches keep single fields"),
+            beyond: "The API server refuses them.",
+            tests: &["a_custom_resource_may_nest_as_deep_as_it_likes"],
+            files: &["cluster/client.rs"],
+        },
+        Input {
+            name: "repositories",
+            what: "what repositories and registries answer",
+            limits: words(format!(
+                "{} of an archive or an index, {} of anything else, 120 seconds for a request",
+                bytes_text(usize::try_from(http::ARCHIVE_LIMIT).unwrap_or_default()),
+                bytes_text(usize::try_from(http::SMALL_LIMIT).unwrap_or_default()),
+            )),
+            beyond: "The chart cannot be used; other ChartDefinitions are carried out meanwhile.",
+            tests: &["a_chart_server_that_does_not_answer_delays_no_other_definition"],
+            files: &[
+                "source/index.rs", "source/registry/mod.rs", "source/registry/auth.rs", "source/registry/push.rs",
+                "source/provenance.rs", "source/http.rs",
+            ],
+        },
+        Input {
+            name: "ports",
+            what: "requests to the operator's ports",
+            limits: words("a number of connections, time for headers and handshakes, one page of metrics a second"),
+            beyond: "The connection is closed.",
+            tests: &["thousands_of_slow_clients_keep_nobody_waiting", "a_client_that_says_nothing_or_does_not_read_is_left"],
+            files: &[],
+        },
+    ]
+}

@@ -1,0 +1,269 @@
+//! What the operator is working on, in a file that outlives its process.
+//!
+//! An input that ends the process (by all its memory, by a fault that cannot be caught) is still there when the next process starts, and
+//! would end that one too, for everybody. So the operator notes before each piece of work what it works on, and removes the note
+//! afterwards. A process that starts finds the notes of the one that was ended:
+//!
+//! - What was being worked on at one end is a suspect. Suspects are worked on one at a time, so the next end names the one that is guilty.
+//! - What was being worked on at two ends is set aside until its input changes, and reported.
+//!
+//! A note is lost with the machine, which is harmless. Nothing is written at rest.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::release::digest::Hasher;
+
+/// Pieces of work that can be noted at one time. What is beyond that is not noted.
+const NOTES: usize = 256;
+/// Bytes of a note in the file.
+const BYTES: usize = 512;
+/// Ends of the process after which an input is set aside.
+const ENDS: u32 = 2;
+/// The pause after which a suspect tries to begin again while another one is worked on.
+pub const PAUSE: Duration = Duration::from_secs(1);
+/// How long a piece of work takes before it counts as one that hangs when the process is stopped.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// The journal of an operator. Without a file it does nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Journal(Option<Arc<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    file: File,
+    notes: Mutex<Vec<Option<Note>>>,
+    /// For the suspect that is worked on.
+    alone: Arc<Semaphore>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Note {
+    /// What is worked on, such as `Web.example.com shop/web`.
+    subject: String,
+    /// A digest of its input.
+    input: String,
+    /// How often the process was ended while it worked on this.
+    ends: u32,
+    /// Since when this process works on it.
+    runs: Option<Instant>,
+}
+
+/// Whether a piece of work can begin.
+#[derive(Debug)]
+pub enum Begun {
+    /// It can. The value has to live until the work has ended.
+    Goes(Working),
+    /// It is a suspect, and another one is being worked on. It can begin later.
+    Waits,
+    /// The process was ended twice while it worked on this input.
+    SetAside,
+}
+
+/// A piece of work that was noted.
+#[derive(Debug, Default)]
+pub struct Working(Option<(Arc<Inner>, usize, Option<OwnedSemaphorePermit>)>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        if let Some((inner, at, _)) = &self.0 {
+            inner.write(&mut inner.lock(), *at, None);
+        }
+    }
+}
+
+impl Journal {
+    /// Opens the journal in a folder, and reads what the process before left in it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let path = folder.join("journal");
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut bytes = Vec::new();
+        (&mut file).take((NOTES * BYTES) as u64).read_to_end(&mut bytes)?;
+        let mut notes: Vec<Option<Note>> = bytes.chunks(BYTES).map(Note::read).collect();
+        notes.resize(NOTES, None);
+        let inner = Inner { file, notes: Mutex::default(), alone: Arc::new(Semaphore::new(1)) };
+        for (at, note) in notes.clone().into_iter().enumerate() {
+            inner.write(&mut notes, at, note);
+        }
+        *inner.lock() = notes;
+        Ok(Self(Some(Arc::new(inner))))
+    }
+
+    /// Begins to work on a subject with an input.
+    pub fn begin(&self, subject: &str, input: &str) -> Begun {
+        let Some(inner) = &self.0 else { return Begun::Goes(Working::default()) };
+        let mut notes = inner.lock();
+        let known = notes.iter().position(|note| note.as_ref().is_some_and(|note| note.subject == subject));
+        let ends = known.and_then(|at| notes[at].as_ref()).filter(|note| note.input == input).map_or(0, |note| note.ends);
+        if ends >= ENDS {
+            return Begun::SetAside;
+        }
+        let alone = match Arc::clone(&inner.alone).try_acquire_owned() {
+            Ok(alone) if ends > 0 => Some(alone),
+            Err(_) if ends > 0 => return Begun::Waits,
+            _ => None,
+        };
+        let Some(at) = known.or_else(|| notes.iter().position(Option::is_none)) else {
+            return Begun::Goes(Working::default());
+        };
+        let note = Note { subject: subject.to_owned(), input: input.to_owned(), ends, runs: Some(Instant::now()) };
+        inner.write(&mut notes, at, Some(note));
+        Begun::Goes(Working(Some((Arc::clone(inner), at, alone))))
+    }
+
+    /// Begins as soon as no other suspect is being worked on. `None` if the input is set aside.
+    pub async fn begin_in_turn(&self, subject: &str, input: &str) -> Option<Working> {
+        loop {
+            match self.begin(subject, input) {
+                Begun::Goes(working) => return Some(working),
+                Begun::SetAside => return None,
+                Begun::Waits => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Forgets a subject that does not exist any more.
+    pub fn forget(&self, subject: &str) {
+        let Some(inner) = &self.0 else { return };
+        let mut notes = inner.lock();
+        let is_it = |note: &Option<Note>| note.as_ref().is_some_and(|n| n.subject == subject && n.runs.is_none());
+        if let Some(at) = notes.iter().position(is_it) {
+            inner.write(&mut notes, at, None);
+        }
+    }
+
+    /// Notes that the process ends for another reason than its work. Work that hangs is still suspected.
+    pub fn settle(&self) {
+        let Some(inner) = &self.0 else { return };
+        let mut notes = inner.lock();
+        for at in 0..notes.len() {
+            let Some(note) = notes[at].clone() else { continue };
+            if note.runs.is_some_and(|since| since.elapsed() < HANGS) {
+                let suspect = (note.ends > 0).then_some(Note { runs: None, ..note });
+                inner.write(&mut notes, at, suspect);
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Note>>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces a note. The page cache keeps what is written when the process ends, so nothing is waited for.
+    fn write(&self, notes: &mut [Option<Note>], at: usize, note: Option<Note>) {
+        let text = note.as_ref().map(Note::text).unwrap_or_default();
+        notes[at] = note;
+        let mut bytes = text.into_bytes();
+        bytes.resize(BYTES - 1, b' ');
+        bytes.push(b'\n');
+        if let Err(error) = self.file.write_all_at(&bytes, (at * BYTES) as u64) {
+            tracing::warn!(%error, "the journal cannot be written");
+        }
+    }
+}
+
+impl Note {
+    fn text(&self) -> String {
+        let state = if self.runs.is_some() { "runs" } else { "ended" };
+        format!("{state} {} {} {}", self.ends, self.input, self.subject)
+    }
+
+    /// Reads a note of an earlier process. What it worked on when it ended is suspected.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let text = str::from_utf8(bytes).ok()?.trim();
+        let mut words = text.splitn(4, ' ');
+        let (state, ends) = (words.next()?, words.next()?.parse::<u32>().ok()?);
+        let (input, subject) = (words.next()?.to_owned(), words.next()?.to_owned());
+        Some(Self { subject, input, ends: ends.saturating_add(u32::from(state == "runs")), runs: None })
+    }
+}
+
+/// A subject: words without spaces at their ends, cut to what a note holds, with a digest of what is cut.
+pub fn subject(parts: &[&str]) -> String {
+    const MOST: usize = 300;
+    let text = parts.join(" ");
+    if text.len() <= MOST && !text.contains('\n') { text } else { input([text]) }
+}
+
+/// A digest of an input.
+pub fn input<T: AsRef<str>>(parts: impl IntoIterator<Item = T>) -> String {
+    let mut hasher = Hasher::default();
+    for part in parts {
+        hasher.text(part.as_ref());
+    }
+    hasher.finish_short(16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Begun, Journal};
+
+    fn folder(name: &str) -> std::path::PathBuf {
+        let folder = std::env::temp_dir().join(format!("tillerman-journal-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        folder
+    }
+
+    fn goes(begun: Begun) -> super::Working {
+        match begun {
+            Begun::Goes(working) => working,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_two_processes_ended_with_is_set_aside_until_it_changes() {
+        let folder = folder("two");
+        let open = || Journal::open(&folder).unwrap();
+        // Both are worked on when the first process ends; a third one has ended well.
+        let journal = open();
+        drop(journal.begin("c", "1"));
+        std::mem::forget((goes(journal.begin("a", "1")), goes(journal.begin("b", "1"))));
+        let journal = open();
+        let innocent = goes(journal.begin("b", "1"));
+        assert!(matches!(journal.begin("a", "1"), Begun::Waits), "suspects are worked on one at a time");
+        drop((goes(journal.begin("c", "1")), innocent));
+        std::mem::forget(goes(journal.begin("a", "1")));
+        let journal = open();
+        assert!(matches!(journal.begin("a", "1"), Begun::SetAside));
+        drop((goes(journal.begin("b", "1")), goes(journal.begin("c", "1"))));
+        assert!(matches!(open().begin("a", "1"), Begun::SetAside), "it stays so after a further start");
+        drop(goes(open().begin("a", "2")));
+        drop(goes(open().begin("a", "1")));
+    }
+
+    #[test]
+    fn an_end_for_another_reason_makes_nobody_a_suspect() {
+        let folder = folder("reason");
+        let journal = Journal::open(&folder).unwrap();
+        std::mem::forget(goes(journal.begin("a", "1")));
+        journal.settle();
+        let journal = Journal::open(&folder).unwrap();
+        let _a = goes(journal.begin("a", "1"));
+        let _b = goes(journal.begin("b", "1"));
+        let none = Journal::default();
+        let _c = (goes(none.begin("a", "1")), goes(none.begin("a", "1")));
+    }
+
+    #[test]
+    fn more_work_than_notes_goes_on_without() {
+        let folder = folder("more");
+        let journal = Journal::open(&folder).unwrap();
+        let all: Vec<_> = (0..super::NOTES + 10).map(|n| goes(journal.begin(&n.to_string(), "1"))).collect();
+        drop(all);
+        journal.forget("unknown");
+        let _ = goes(journal.begin("a", "1"));
+    }
+}
