@@ -57,7 +57,9 @@ impl Context {
     /// Notes that a pass over a custom resource begins. Its input is all that an editor of the custom resource or of its release record can
     /// change.
     pub fn begin(&self, key: &ReleaseKey) -> Begun {
-        let Some(cr) = self.cache.cr(key) else { return Begun::Goes(Working::default()) };
+        // A pass does nothing until the records are known, which are part of its input.
+        let known = self.cache.cr(key).filter(|_| self.cache.is_history_synced());
+        let Some(cr) = known else { return Begun::Goes(Working::default()) };
         let (namespace, release) = self.cache.release_of(key);
         let newest = self.cache.history(&namespace, &release).pop();
         let (generation, deleting) = (cr.generation.to_string(), cr.deleting.to_string());

@@ -166,6 +166,8 @@ async fn compare(observed: &Observed, revision: &Revision, ctx: &Context) -> Res
             record => record?,
         },
     };
+    // One whose manifest cannot be read counts as one that is missing.
+    let record = record.filter(|record| record.objects().is_ok());
     let same_inputs = revision.inputs.is_some() && revision.inputs == observed.facts.inputs;
     let values = match &record {
         Some(record) if !same_inputs => record.config(),

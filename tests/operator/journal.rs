@@ -102,8 +102,8 @@ fn harm(space: &Space, input: &str, port: u16) {
             space.apply_with("Web", "hostile", &json!({"tillerman.dev/patches": patches}), &json!({}));
         }
         "record" => {
-            let hooks = Value::Array(vec![json!({}); 16 << 20]);
-            forge(space, "hostile", |record| record["hooks"] = hooks.clone(), |_| ());
+            let hooks = format!("@{} {{}},@", 20 << 20);
+            forge(space, "hostile", |record| record["hooks"] = hooks.clone().into(), |_| ());
             // A change needs the record.
             space.kubectl(&["delete", "configmap/hostile"]).unwrap();
         }

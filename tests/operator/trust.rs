@@ -165,7 +165,7 @@ pub fn forge(space: &Space, release: &str, change: impl Fn(&mut Value), annotati
     let mut record = serde_json::from_slice(&text).unwrap();
     change(&mut record);
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-    gzip.write_all(record.to_string().as_bytes()).unwrap();
+    gzip.write_all(in_place(&record.to_string()).as_bytes()).unwrap();
     secret["data"]["release"] = STANDARD.encode(STANDARD.encode(gzip.finish().unwrap())).into();
     annotations(&mut secret["metadata"]["annotations"]);
     secret["metadata"].as_object_mut().unwrap().remove("resourceVersion");
@@ -187,10 +187,10 @@ fn a_forged_record_that_is_too_large_is_data_that_is_not_used() {
     assert!(operator.stop());
     for name in names {
         let change = |record: &mut Value| match name {
-            "hooks" => record["hooks"] = vec![json!({}); 20 << 20].into(),
+            "hooks" => record["hooks"] = format!("@{} {{}},@", 20 << 20).into(),
             "many" => record["hooks"] = vec![json!({"name": "x"}); 2000].into(),
-            "manifest" => record["manifest"] = format!("a: [{}0]", "[],".repeat(5 << 20)).into(),
-            _ => record["manifest"] = "x".repeat(60 << 20).into(),
+            "manifest" => record["manifest"] = format!("@{} - []\\n@", 3 << 20).replace("\\n", "\n").into(),
+            _ => record["manifest"] = format!("@{} x@", 60 << 20).into(),
         };
         forge(&space, name, change, |_| ());
         // The record is needed to repair this.
@@ -205,6 +205,16 @@ fn a_forged_record_that_is_too_large_is_data_that_is_not_used() {
     let peak = operator.peak();
     assert!(peak < 500 << 10, "it took {peak} KiB");
     assert!(operator.stop());
+}
+
+/// Puts a large text in the place of `@COUNT TEXT@`, which stands for that many times the text in a list or a text.
+fn in_place(record: &str) -> String {
+    let Some((before, rest)) = record.split_once("\"@") else { return record.to_owned() };
+    let (place, after) = rest.split_once("@\"").unwrap();
+    let (count, text) = place.split_once(' ').unwrap();
+    let many = text.repeat(count.parse().unwrap());
+    let large = if text.ends_with(',') { format!("[{many}{}]", text.trim_end_matches(',')) } else { format!("\"{many}\"") };
+    format!("{before}{large}{after}")
 }
 
 fn add_object(record: &mut Value, object: &Value) {

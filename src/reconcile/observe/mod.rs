@@ -38,7 +38,7 @@ use crate::release::digest::Inputs;
 use crate::release::live::Live;
 use crate::release::object::ObjectId;
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER, Owner};
-use crate::release::record::Status;
+use crate::release::record::{Record, Status};
 use crate::release::secret;
 use crate::release::secret::Revision;
 use crate::release::status_fields::StatusFields;
@@ -335,9 +335,18 @@ pub fn attempt(inputs: Option<&str>, cr: &Cr, cluster: &Cluster) -> String {
     hasher.finish()
 }
 
+/// A record whose manifest can be read. No pass can act on another one.
+fn usable(read: Result<Option<Record>, Error>) -> Result<Option<Record>, Error> {
+    let record = read?;
+    if let Some(record) = &record {
+        record.objects()?;
+    }
+    Ok(record)
+}
+
 /// Reads the record of the revision to roll back to. Without it, the deployed objects stay as they are.
 async fn read_target(observed: &mut Observed, to: u64, ctx: &Context) {
-    match read_record(&observed.owner, to, ctx).await {
+    match usable(read_record(&observed.owner, to, ctx).await) {
         Ok(Some(record)) => observed.target = Some(record),
         Ok(None) => observed.situation = Situation::Blocked,
         Err(Error::Record(error)) if error.is_unusable() => observed.situation = Situation::Blocked,
@@ -349,7 +358,7 @@ async fn read_target(observed: &mut Observed, to: u64, ctx: &Context) {
 /// label and owner.
 async fn read_newest(observed: &mut Observed, ctx: &Context) {
     let Some(newest) = observed.facts.history.last().map(|r| r.revision) else { return };
-    match read_record(&observed.owner, newest, ctx).await {
+    match usable(read_record(&observed.owner, newest, ctx).await) {
         Ok(Some(record)) => {
             if observed.owner.chart.is_empty() {
                 observed.owner.chart = record.chart().name.into();

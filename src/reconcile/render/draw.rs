@@ -30,6 +30,9 @@ use crate::telemetry::spans;
 /// Limits for the rendering of a chart. The largest public charts take a million steps and 1 MiB.
 pub const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memory: Some(256 << 20) };
 
+/// What a test has in their place.
+const UNLIMITED: Limits = Limits { steps: None, output: usize::MAX, memory: None };
+
 /// The maximum number of objects in a release. The inventory of so many still fits into an annotation.
 pub const MAX_OBJECTS: usize = 1500;
 
@@ -121,7 +124,7 @@ async fn in_place(
             floats::restore(&mut values, &chart.chart);
             // What the chart looks up belongs to its rendering.
             let _entered = span.enter();
-            let limits = if harm::is_unlimited() { Limits::default() } else { LIMITS };
+            let limits = if harm::is_unlimited() { UNLIMITED } else { LIMITS };
             let options = Options { limits, stop: Some(stop.clone()), ..Options::new(host) };
             let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
             spans::rendered(&span, rendered.is_ok());
