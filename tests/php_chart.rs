@@ -182,6 +182,73 @@ fn a_tenant_sets_what_confines_pods_and_ingresses_only_within_bounds() {
     );
 }
 
+#[test]
+fn where_pods_run_and_what_they_have_beside_is_as_in_other_charts() {
+    let given = json!({
+        "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "a", "operator": "Exists"}], "affinity": {"nodeAffinity": {}},
+        "podAnnotations": {"prometheus.io/scrape": "true"},
+        "extraVolumes": [{"name": "conf", "configMap": {"name": "c"}}, {"name": "cache", "emptyDir": {"sizeLimit": "1Gi"}}],
+        "extraVolumeMounts": [{"name": "conf", "mountPath": "/etc/shop", "readOnly": true}, {"name": "cache", "mountPath": "/cache"}],
+        "workers": [{"name": "mails", "command": ["a"]}], "migrate": {"command": ["a"]},
+    });
+    for runtime in ["image", "fpm", "apache"] {
+        let mut values = given.clone();
+        values["runtime"] = json!(runtime);
+        let all = by_name(&values);
+        for name in ["Deployment my", "Deployment my-worker-mails", "Job my-migrate"] {
+            let template = &all[name]["spec"]["template"];
+            let spec = &template["spec"];
+            assert_eq!(
+                (&spec["nodeSelector"]["disk"], &spec["tolerations"][0]["key"]),
+                (&json!("ssd"), &json!("a")),
+                "{name}"
+            );
+            assert!(spec["affinity"]["nodeAffinity"].is_object(), "{name}");
+            let scraped = !name.starts_with("Job");
+            assert_eq!(template["metadata"]["annotations"]["prometheus.io/scrape"] == "true", scraped, "{name}");
+            assert!(!scraped || template["metadata"]["annotations"]["checksum/config"].is_string(), "{name}");
+            let mounts = containers(spec, "containers")["php"]["volumeMounts"].as_array().unwrap().clone();
+            for (volume, path) in [("conf", "/etc/shop"), ("cache", "/cache")] {
+                assert!(
+                    mounts.iter().any(|mount| mount["name"] == volume && mount["mountPath"] == path),
+                    "{runtime} {name}"
+                );
+                assert!(
+                    spec["volumes"].as_array().unwrap().iter().any(|found| found["name"] == volume),
+                    "{runtime} {name}"
+                );
+            }
+        }
+    }
+    let probes =
+        json!({"runtime": "image", "probes": {"path": "/ready", "livenessPath": "/alive", "startupSeconds": 60}});
+    let php = containers(&pod(&probes), "containers")["php"].clone();
+    let path = |probe: &str| php[probe]["httpGet"]["path"].clone();
+    assert_eq!(
+        (path("readinessProbe"), path("livenessProbe"), path("startupProbe")),
+        (json!("/ready"), json!("/alive"), json!("/alive"))
+    );
+    assert_eq!(php["startupProbe"]["failureThreshold"], 12);
+    let hosts = json!({"ingress": {"enabled": true, "host": "a.example.com", "tlsSecret": "t", "extraHosts": [{"name": "b.example.com"}]}});
+    let spec = by_name(&hosts)["Ingress my"]["spec"].clone();
+    assert_eq!(spec["tls"][0]["hosts"], json!(["a.example.com", "b.example.com"]));
+    assert_eq!((spec["rules"].as_array().unwrap().len(), &spec["rules"][1]["host"]), (2, &json!("b.example.com")));
+    let volume = |volume: Value| json!({"extraVolumes": [volume]});
+    refused(vec![
+        (volume(json!({"name": "a", "hostPath": {"path": "/"}})), "hostPath"),
+        (volume(json!({"name": "a", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}})), "projected"),
+        (volume(json!({"name": "a", "csi": {"driver": "d"}})), "csi"),
+        (volume(json!({"name": "a"})), "extraVolumes"),
+        (volume(json!({"name": "config", "emptyDir": {}})), "is one of the chart's own"),
+        (
+            json!({"podAnnotations": {"container.apparmor.security.beta.kubernetes.io/php": "unconfined"}}),
+            "what confines the application",
+        ),
+        (json!({"podAnnotations": {"checksum/config": "x"}}), "podAnnotations"),
+        (json!({"ingress": {"extraHosts": [{"name": "b"}]}}), "needs ingress.host"),
+    ]);
+}
+
 /// Where the application has limits, so have the containers beside it.
 #[test]
 fn containers_beside_the_application_have_resources_where_it_has_some() {

@@ -99,6 +99,7 @@ fn php() -> Vec<Value> {
         "schedules": [{"name": "nightly", "schedule": "0 3 * * *", "command": ["a"]}], "commands": [{"name": "about", "command": ["a"]}],
         "uploads": {"enabled": true, "path": "public/uploads"}, "backup": {"claimName": "backups", "schedule": "0 3 * * *"},
         "code": {"writable": ["var"]}, "ingress": {"enabled": true},
+        "extraVolumes": [{"name": "cache", "emptyDir": {}}], "extraVolumeMounts": [{"name": "cache", "mountPath": "/cache"}],
     });
     let each = [
         json!({}),
