@@ -142,6 +142,11 @@ fn hostile_settings_are_refused_by_their_name() {
         rows.push((set("max_connections", json!(value)), "configuration.max_connections has more than one line"));
     }
     rows.push((set("max_connections", json!(["x"])), "configuration"));
+    for value in ["nosync", "littlesync", "O_DIRECT_NO_FSYNC", "unbuffered", "1"] {
+        rows.push((set("innodb_flush_method", json!(value)), "can be fsync, O_DSYNC or O_DIRECT"));
+        rows.push((set("innodb-flush-method", json!(value)), "can be fsync, O_DSYNC or O_DIRECT"));
+    }
+    rows.push((set("innodb_flush_method", Value::Null), "can be fsync, O_DSYNC or O_DIRECT"));
     refused(rows);
 }
 
@@ -324,6 +329,19 @@ fn names_of_others_are_asked_only_of_an_issuer_of_the_clusters_own() {
     ] {
         World::default().try_render(&taken).unwrap_or_else(|why| panic!("{taken}: {why}"));
     }
+}
+
+#[test]
+fn a_load_balancer_takes_the_addresses_that_are_named() {
+    let ranges = |values: &Value| by_name(values)["Service my-primary"]["spec"]["loadBalancerSourceRanges"].clone();
+    let service = |kind: &str| json!({"service": {"type": kind, "loadBalancerSourceRanges": ["192.0.2.0/24"]}});
+    assert_eq!(ranges(&service("LoadBalancer")), json!(["192.0.2.0/24"]));
+    assert_eq!(ranges(&service("ClusterIP")), Value::Null);
+    let direct = json!({"configuration": {"innodb_flush_method": "O_DIRECT"}});
+    assert_eq!(
+        by_name(&direct)["ConfigMap my-configuration"]["data"]["my.cnf"],
+        "[mysqld]\ninnodb_flush_method=O_DIRECT\n"
+    );
 }
 
 /// What a ResourceQuota asks for: a value for each, and small ones where the members have some.
