@@ -18,12 +18,13 @@ use tillerman::template::value::Value as Go;
 
 const DAY: u64 = 86_400;
 
-/// A namespace with Secrets, whose day can be set.
+/// A namespace with Secrets and a StatefulSet, whose day can be set.
 #[derive(Clone, Default)]
 struct World {
     random: Arc<Fixed>,
     day: Arc<AtomicU64>,
     secrets: Arc<Mutex<BTreeMap<String, Value>>>,
+    set: Arc<Mutex<Option<Value>>>,
 }
 
 impl Host for World {
@@ -34,6 +35,10 @@ impl Host for World {
         i128::from(1_767_225_600 + DAY * self.day.load(Ordering::Relaxed)) * 1_000_000_000
     }
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult {
+        if kind == "StatefulSet" {
+            assert_eq!((api_version, namespace, name), ("apps/v1", "ns", "my"));
+            return Ok(self.set.lock().unwrap().as_ref().map_or_else(|| Go::map([]), Go::from));
+        }
         assert_eq!((api_version, kind, namespace), ("v1", "Secret", "ns"));
         let secrets = self.secrets.lock().unwrap();
         Ok(secrets.get(name).map_or_else(|| Go::map([]), Go::from))
@@ -45,10 +50,15 @@ impl Host for World {
 
 impl World {
     fn render(&self, values: &Value) -> Rendered {
+        self.try_render(values).unwrap()
+    }
+
+    fn try_render(&self, values: &Value) -> Result<Rendered, String> {
         let chart = chart::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/etcd")).unwrap();
         let values = values.as_object().cloned().unwrap_or_default();
         let options = Options::new(self.clone());
-        render::render(&chart, &values, &Release::new("my", "ns"), &Capabilities::default(), &options).unwrap()
+        let rendered = render::render(&chart, &values, &Release::new("my", "ns"), &Capabilities::default(), &options);
+        rendered.map_err(|error| error.to_string())
     }
 
     /// Renders, and has its Secrets from then on: certificate by name.
@@ -96,6 +106,52 @@ fn the_driver_gets_the_defaults() {
     assert!(!set.paused && document.settings.defragmentation.is_none());
     assert_eq!(set.version.as_deref(), Some("3.6.16"));
     assert!(document.tls_secret.is_none() && document.user_secret.is_none());
+}
+
+/// Their volumes belong to root: another user could not read them where Kubernetes gives volumes no group.
+#[test]
+fn members_that_were_there_stay_the_user_that_they_are_and_new_ones_are_not_root() {
+    let world = World::default();
+    let set = || {
+        let made =
+            objects(&world.render(&json!({}))).into_iter().find(|object| &*object.gvk.kind == "StatefulSet").unwrap();
+        Value::Object(made.body)
+    };
+    let context = |set: &Value| set["spec"]["template"]["spec"]["securityContext"].clone();
+    let new = set();
+    assert_eq!((&context(&new)["runAsNonRoot"], &context(&new)["fsGroup"]), (&json!(true), &json!(65532)));
+    *world.set.lock().unwrap() = Some(new.clone());
+    assert_eq!(set(), new);
+    // The API server keeps an empty one.
+    for before in [json!({}), Value::Null] {
+        let mut old = new.clone();
+        old["spec"]["template"]["spec"]["securityContext"] = before;
+        *world.set.lock().unwrap() = Some(old);
+        assert_eq!(context(&set()), json!({}));
+    }
+    let given = json!({"pod": {"securityContext": {"runAsUser": 7}}});
+    assert!(world.render(&given).manifest().contains("\"runAsUser\":7"));
+}
+
+#[test]
+fn names_of_others_are_asked_only_of_an_issuer_of_the_clusters_own() {
+    let render = |issuer: &str, more: Value| {
+        let mut manager = json!({"enabled": true, "issuerRef": {"name": issuer, "kind": "ClusterIssuer"}});
+        manager.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        World::default().try_render(&json!({"TLS": {"certManager": manager}}))
+    };
+    for (given, field) in [
+        (json!({"dnsNames": ["bank.example.com"]}), "dnsNames: bank"),
+        (json!({"ipAddresses": ["192.0.2.7"]}), "ipAddresses: 192"),
+    ] {
+        let refused = render("theirs", given.clone()).err().unwrap();
+        assert!(refused.contains(field) && refused.contains("TLS.certManager.allowedNames"), "{refused}");
+        render("", given.clone()).unwrap();
+        let mut allowed = given;
+        allowed["allowedNames"] = json!(["*.example.com", "192.0.2.7"]);
+        render("theirs", allowed).unwrap();
+    }
+    render("theirs", json!({"dnsNames": ["*.my.ns.svc", "x.my-client.ns.svc.cluster.local"]})).unwrap();
 }
 
 #[test]

@@ -142,6 +142,11 @@ fn hostile_settings_are_refused_by_their_name() {
         rows.push((set("max_connections", json!(value)), "configuration.max_connections has more than one line"));
     }
     rows.push((set("max_connections", json!(["x"])), "configuration"));
+    for value in ["nosync", "littlesync", "O_DIRECT_NO_FSYNC", "unbuffered", "1"] {
+        rows.push((set("innodb_flush_method", json!(value)), "can be fsync, O_DSYNC or O_DIRECT"));
+        rows.push((set("innodb-flush-method", json!(value)), "can be fsync, O_DSYNC or O_DIRECT"));
+    }
+    rows.push((set("innodb_flush_method", Value::Null), "can be fsync, O_DSYNC or O_DIRECT"));
     refused(rows);
 }
 
@@ -282,6 +287,92 @@ fn certificates_come_from_the_chart_from_cert_manager_or_from_others() {
     let members = Members::read(&rendered.unknown, &objects(&rendered), "ns").unwrap().unwrap();
     let document = Document::read(&members.sets[0].primary, "my").unwrap();
     assert_eq!(document.tls_secret.as_deref(), Some("o"));
+}
+
+/// An issuer that signs for others, too, is asked only for names of the cluster's own Services.
+#[test]
+fn names_of_others_are_asked_only_of_an_issuer_of_the_clusters_own() {
+    let tls = |issuer: &str, names: Value, allowed: Value| {
+        let issuer = json!({"name": issuer, "kind": "ClusterIssuer"});
+        json!({"tls": {"certManager": {"enabled": true, "issuerRef": issuer}, "dnsNames": names, "allowedNames": allowed}})
+    };
+    let mut rows = Vec::new();
+    for name in [
+        "bank.example.com",
+        "*.example.com",
+        "kubernetes.default.svc",
+        "other-primary.ns.svc",
+        "my-primary.other.svc",
+        "my.ns.svc.example.com",
+        "evilmy.ns.svc",
+        "svc",
+        "*.ns.svc",
+    ] {
+        rows.push((tls("theirs", json!([name]), json!([])), "tls.dnsNames: "));
+        // An empty list, as overrideValues write it.
+        rows.push((tls("theirs", json!([name]), json!([""])), "tls.allowedNames: '{*.example.com}'"));
+    }
+    for name in ["example.com", "badexample.com", "db.example.org"] {
+        rows.push((tls("theirs", json!([name]), json!(["*.example.com"])), "is not below a domain"));
+    }
+    refused(rows);
+    for taken in [
+        tls("theirs", json!(["*.my-members.ns.svc", "x.my.ns.svc.cluster.local", "my-replicas.ns.svc"]), json!([])),
+        tls(
+            "theirs",
+            json!(["db.example.com", "*.db.example.com", "DB.Example.com", "*.example.com"]),
+            json!(["*.example.com"]),
+        ),
+        tls("theirs", json!(["example.com"]), json!(["example.com"])),
+        tls("", json!(["db.example.com"]), json!([])),
+        json!({"tls": {"dnsNames": ["db.example.com"]}}),
+    ] {
+        World::default().try_render(&taken).unwrap_or_else(|why| panic!("{taken}: {why}"));
+    }
+}
+
+#[test]
+fn a_load_balancer_takes_the_addresses_that_are_named() {
+    let ranges = |values: &Value| by_name(values)["Service my-primary"]["spec"]["loadBalancerSourceRanges"].clone();
+    let service = |kind: &str| json!({"service": {"type": kind, "loadBalancerSourceRanges": ["192.0.2.0/24"]}});
+    assert_eq!(ranges(&service("LoadBalancer")), json!(["192.0.2.0/24"]));
+    assert_eq!(ranges(&service("ClusterIP")), Value::Null);
+    let direct = json!({"configuration": {"innodb_flush_method": "O_DIRECT"}});
+    assert_eq!(
+        by_name(&direct)["ConfigMap my-configuration"]["data"]["my.cnf"],
+        "[mysqld]\ninnodb_flush_method=O_DIRECT\n"
+    );
+}
+
+/// What a ResourceQuota asks for: a value for each, and small ones where the members have some.
+#[test]
+fn each_container_has_resources_where_the_members_have_some() {
+    let place = json!({"storageType": "Volume", "volume": {"path": "a/b", "claimName": "c"}});
+    let of = |values: Value| {
+        let values =
+            chained(&json!({"restore": place, "backup": chained(&place, &json!({"schedule": "@daily"}))}), &values);
+        let all = by_name(&values);
+        let spec = all["StatefulSet my"]["spec"]["template"]["spec"].clone();
+        let backup =
+            all["CronJob my-backup"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["resources"]
+                .clone();
+        let init = spec["initContainers"].as_array().unwrap().iter().map(|container| container["resources"].clone());
+        init.chain([backup]).collect::<Vec<_>>()
+    };
+    assert_eq!(of(json!({})), [json!({}), json!({}), json!({}), json!({})]);
+    let members = json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}});
+    let brings = json!({"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}});
+    let backup = json!({"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}});
+    assert_eq!(of(json!({"pod": {"resources": members}})), [brings.clone(), brings, members.clone(), backup]);
+    let own = json!({"requests": {"cpu": "1m", "memory": "8Mi"}, "limits": {"memory": "9Mi"}});
+    let set = json!({"pod": {"resources": members, "initResources": own}, "backup": {"resources": own}});
+    assert_eq!(of(set), [own.clone(), own.clone(), members, own]);
+}
+
+fn chained(base: &Value, over: &Value) -> Value {
+    let mut merged = base.as_object().unwrap().clone();
+    chart::values::merge(&mut merged, over.as_object().unwrap().clone());
+    Value::Object(merged)
 }
 
 #[test]

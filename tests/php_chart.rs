@@ -92,15 +92,177 @@ fn variable(container: &Value, name: &str) -> Value {
     found.map_or(Value::Null, |variable| variable.get("value").unwrap_or(&variable["valueFrom"]).clone())
 }
 
-/// Byte by byte: an upgrade of the chart restarts no pod of theirs.
+/// Byte by byte: an upgrade of the chart restarts no pod of theirs. New ones differ by the profile that Pod Security's restricted asks for.
 #[test]
 fn what_custom_resources_of_0_1_0_say_renders_what_it_rendered() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/php-0.1.0");
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     for name in ["nothing", "page", "image", "everything"] {
-        let values = yaml::parse(read(&format!("{name}.values.yaml")).as_bytes()).unwrap();
-        assert_eq!(rendered(&values).manifest().trim(), read(&format!("{name}.manifest.yaml")).trim(), "{name}");
+        let mut values = yaml::parse(read(&format!("{name}.values.yaml")).as_bytes()).unwrap();
+        // What its Ingress has is allowed by the operator's author.
+        values["allowedAnnotations"] = json!(["a"]);
+        let before = read(&format!("{name}.manifest.yaml"));
+        let world = World::default();
+        let new = world.render(&values, &[]).unwrap().manifest();
+        let is_profile = |line: &&str| line.contains("seccompProfile");
+        let (changed, kept): (Vec<&str>, Vec<&str>) = new.trim().lines().partition(is_profile);
+        assert_eq!(changed.len(), 1, "{name}");
+        assert_eq!(kept.len() + 1, before.trim().lines().count(), "{name}");
+        // It is there as it was made by then, and stays so.
+        let deployment =
+            parse_manifest(&before).unwrap().into_iter().find(|object| &*object.gvk.kind == "Deployment").unwrap();
+        world.secrets.lock().unwrap().insert("my".to_owned(), Value::Object(deployment.body));
+        assert_eq!(world.render(&values, &[]).unwrap().manifest().trim(), before.trim(), "{name}");
+        // Unless it is asked for.
+        values["securityContext"]["seccompProfile"] = json!({"type": "RuntimeDefault"});
+        assert!(world.render(&values, &[]).unwrap().manifest().contains("seccompProfile"), "{name}");
+        values["securityContext"].as_object_mut().unwrap().remove("seccompProfile");
+        // One that was made with a profile keeps it.
+        let deployment =
+            parse_manifest(&new).unwrap().into_iter().find(|object| &*object.gvk.kind == "Deployment").unwrap();
+        world.secrets.lock().unwrap().insert("my".to_owned(), Value::Object(deployment.body));
+        assert_eq!(world.render(&values, &[]).unwrap().manifest(), new, "{name}");
     }
+}
+
+/// What Pod Security's restricted takes, and nothing else; annotations that only tune, and those that the operator's author allows.
+#[test]
+fn a_tenant_sets_what_confines_pods_and_ingresses_only_within_bounds() {
+    let mut rows = Vec::new();
+    for (field, value) in [
+        ("seccompProfile", json!({"type": "Unconfined"})),
+        ("sysctls", json!([{"name": "net.core.somaxconn", "value": "1024"}])),
+        ("windowsOptions", json!({"hostProcess": true})),
+        ("runAsNonRoot", json!(false)),
+        ("runAsUser", json!(0)),
+        ("seLinuxOptions", json!({"type": "spc_t"})),
+        ("appArmorProfile", json!({"type": "Unconfined"})),
+    ] {
+        rows.push((json!({"securityContext": {field: value}}), field));
+    }
+    for key in [
+        "nginx.ingress.kubernetes.io/configuration-snippet",
+        "nginx.ingress.kubernetes.io/server-snippet",
+        "nginx.ingress.kubernetes.io/auth-url",
+        "nginx.ingress.kubernetes.io/auth-tls-match-cn",
+        "nginx.ingress.kubernetes.io/mirror-target",
+        "nginx.ingress.kubernetes.io/rewrite-target",
+        "nginx.ingress.kubernetes.io/",
+        "cert-manager.io/cluster-issuer",
+        "cert-manager.io/issuer-kind",
+        "external-dns.alpha.kubernetes.io/hostname",
+        "traefik.ingress.kubernetes.io/router.middlewares",
+    ] {
+        rows.push((json!({"ingress": {"enabled": true, "annotations": {key: "a"}}}), "ingress.annotations: "));
+        rows.push((json!({"gateway": {"annotations": {key: "a"}}}), "gateway.annotations: "));
+    }
+    for value in ["1m; return 200", "1m\n}", "$(x)", "a{b", "\"", "é"] {
+        let key = "nginx.ingress.kubernetes.io/proxy-body-size";
+        rows.push((json!({"ingress": {"enabled": true, "annotations": {key: value}}}), "has other signs than"));
+    }
+    refused(rows);
+    let annotations = |values: &Value| by_name(values)["Ingress my"]["metadata"]["annotations"].clone();
+    let tuned =
+        json!({"nginx.ingress.kubernetes.io/proxy-body-size": "16m", "nginx.ingress.kubernetes.io/limit-rps": "10"});
+    assert_eq!(annotations(&json!({"ingress": {"enabled": true, "annotations": tuned}})), tuned);
+    let given = json!({"cert-manager.io/issuer": "own", "example.com/a": "x{y}", "example.com/b": "z"});
+    let allowed = json!({"allowedAnnotations": ["cert-manager.io/issuer", "example.com/*"], "ingress": {"enabled": true, "annotations": given}});
+    assert_eq!(annotations(&allowed), given);
+    let context = json!({"runAsUser": 2000, "runAsGroup": 0, "fsGroup": 3000, "fsGroupChangePolicy": "OnRootMismatch", "supplementalGroups": [1],
+        "seccompProfile": {"type": "Localhost", "localhostProfile": "a.json"}});
+    assert_eq!(pod(&json!({"securityContext": context}))["securityContext"]["seccompProfile"]["type"], "Localhost");
+    // A null takes a default away.
+    let nulls = pod(&json!({"securityContext": {"runAsNonRoot": null, "runAsUser": null}}))["securityContext"].clone();
+    assert_eq!(nulls, json!({"seccompProfile": {"type": "RuntimeDefault"}, "runAsGroup": 1000, "runAsNonRoot": true}));
+    // The operator's author says the account, and no token is mounted.
+    let account = pod(&json!({"serviceAccountName": "cloud", "runtime": "fpm"}));
+    assert_eq!(
+        (&account["serviceAccountName"], &account["automountServiceAccountToken"]),
+        (&json!("cloud"), &json!(false))
+    );
+}
+
+#[test]
+fn where_pods_run_and_what_they_have_beside_is_as_in_other_charts() {
+    let given = json!({
+        "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "a", "operator": "Exists"}], "affinity": {"nodeAffinity": {}},
+        "podAnnotations": {"prometheus.io/scrape": "true"},
+        "extraVolumes": [{"name": "conf", "configMap": {"name": "c"}}, {"name": "cache", "emptyDir": {"sizeLimit": "1Gi"}}],
+        "extraVolumeMounts": [{"name": "conf", "mountPath": "/etc/shop", "readOnly": true}, {"name": "cache", "mountPath": "/cache"}],
+        "workers": [{"name": "mails", "command": ["a"]}], "migrate": {"command": ["a"]},
+    });
+    for runtime in ["image", "fpm", "apache"] {
+        let mut values = given.clone();
+        values["runtime"] = json!(runtime);
+        let all = by_name(&values);
+        for name in ["Deployment my", "Deployment my-worker-mails", "Job my-migrate"] {
+            let template = &all[name]["spec"]["template"];
+            let spec = &template["spec"];
+            assert_eq!(
+                (&spec["nodeSelector"]["disk"], &spec["tolerations"][0]["key"]),
+                (&json!("ssd"), &json!("a")),
+                "{name}"
+            );
+            assert!(spec["affinity"]["nodeAffinity"].is_object(), "{name}");
+            let scraped = !name.starts_with("Job");
+            assert_eq!(template["metadata"]["annotations"]["prometheus.io/scrape"] == "true", scraped, "{name}");
+            assert!(!scraped || template["metadata"]["annotations"]["checksum/config"].is_string(), "{name}");
+            let mounts = containers(spec, "containers")["php"]["volumeMounts"].as_array().unwrap().clone();
+            for (volume, path) in [("conf", "/etc/shop"), ("cache", "/cache")] {
+                assert!(
+                    mounts.iter().any(|mount| mount["name"] == volume && mount["mountPath"] == path),
+                    "{runtime} {name}"
+                );
+                assert!(
+                    spec["volumes"].as_array().unwrap().iter().any(|found| found["name"] == volume),
+                    "{runtime} {name}"
+                );
+            }
+        }
+    }
+    let probes =
+        json!({"runtime": "image", "probes": {"path": "/ready", "livenessPath": "/alive", "startupSeconds": 60}});
+    let php = containers(&pod(&probes), "containers")["php"].clone();
+    let path = |probe: &str| php[probe]["httpGet"]["path"].clone();
+    assert_eq!(
+        (path("readinessProbe"), path("livenessProbe"), path("startupProbe")),
+        (json!("/ready"), json!("/alive"), json!("/alive"))
+    );
+    assert_eq!(php["startupProbe"]["failureThreshold"], 12);
+    let hosts = json!({"ingress": {"enabled": true, "host": "a.example.com", "tlsSecret": "t", "extraHosts": [{"name": "b.example.com"}]}});
+    let spec = by_name(&hosts)["Ingress my"]["spec"].clone();
+    assert_eq!(spec["tls"][0]["hosts"], json!(["a.example.com", "b.example.com"]));
+    assert_eq!((spec["rules"].as_array().unwrap().len(), &spec["rules"][1]["host"]), (2, &json!("b.example.com")));
+    let volume = |volume: Value| json!({"extraVolumes": [volume]});
+    refused(vec![
+        (volume(json!({"name": "a", "hostPath": {"path": "/"}})), "hostPath"),
+        (volume(json!({"name": "a", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}})), "projected"),
+        (volume(json!({"name": "a", "csi": {"driver": "d"}})), "csi"),
+        (volume(json!({"name": "a"})), "extraVolumes"),
+        (volume(json!({"name": "config", "emptyDir": {}})), "is one of the chart's own"),
+        (
+            json!({"podAnnotations": {"container.apparmor.security.beta.kubernetes.io/php": "unconfined"}}),
+            "what confines the application",
+        ),
+        (json!({"podAnnotations": {"checksum/config": "x"}}), "podAnnotations"),
+        (json!({"ingress": {"extraHosts": [{"name": "b"}]}}), "needs ingress.host"),
+    ]);
+}
+
+/// Where the application has limits, so have the containers beside it.
+#[test]
+fn containers_beside_the_application_have_resources_where_it_has_some() {
+    let of = |values: &Value, container: &str| containers(&pod(values), "containers")[container]["resources"].clone();
+    let fpm = |resources: Value| json!({"runtime": "fpm", "resources": resources});
+    let before = json!({"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}});
+    assert_eq!(of(&fpm(json!({})), "nginx"), before);
+    let limits = json!({"limits": {"cpu": 1}});
+    assert_eq!(of(&fpm(limits.clone()), "nginx")["limits"], json!({"memory": "64Mi", "cpu": "500m"}));
+    let mut own = fpm(limits);
+    own["nginx"] = json!({"resources": {"requests": {"cpu": "600m"}}});
+    assert_eq!(of(&own, "nginx")["limits"]["cpu"], 1, "it asks for more than the small amount");
+    own["nginx"] = json!({"resources": {"limits": {"cpu": "50m"}}});
+    assert_eq!(of(&own, "nginx")["limits"]["cpu"], "50m");
 }
 
 #[test]
@@ -565,6 +727,7 @@ fn hostile_values_are_refused() {
         (json!({"shutdown": {"delaySeconds": "1; id"}}), "delaySeconds"),
         (json!({"runtime": "cgi"}), "runtime"),
         (json!({"hostNetwork": true}), "hostNetwork"),
+        (json!({"source": {"lib/a.php": "<?php"}}), "source: lib/a.php has a slash"),
     ] {
         rows.push((values, at));
     }

@@ -142,7 +142,7 @@ spec:
   accessModes: [ReadWriteOnce]
   resources: {requests: {storage: 1Gi}}
 EOF
-spec '{"backup":{"storageType":"Volume","image":"localhost/tillerman:test","volume":{"path":"example/db","claimName":"backups"}},"backupOnDelete":true}'
+spec '{"backup":{"storageType":"Volume","volume":{"path":"example/db","claimName":"backups"}},"backupOnDelete":true}'
 show kubectl annotate mysql example tillerman.dev/operation=backup@1
 backed_up() { [ "$(kubectl get mysql example -o jsonpath='{.status.operations.backup.result}')" = Succeeded ]; }
 until_ok 120 backed_up
@@ -166,7 +166,7 @@ no_claims() { [ -z "$(kubectl get pvc -l app.kubernetes.io/instance=example -o n
 until_ok 60 no_claims
 
 step "16. A new cluster from the last backup, with every row"
-sed 's|^  replicas: 3|  replicas: 2\n  image: localhost/mariadb:11.8\n  version: "11.8"\n  agentImage: localhost/tillerman-agent:test\n  storage: {size: 1Gi, onDelete: Delete}\n  restore:\n    storageType: Volume\n    image: localhost/tillerman:test\n    volume: {path: example/latest, claimName: backups}\n    namePrefix: db|' \
+sed 's|^  replicas: 3|  replicas: 2\n  image: localhost/mariadb:11.8\n  version: "11.8"\n  agentImage: localhost/tillerman-agent:test\n  storage: {size: 1Gi, onDelete: Delete}\n  restore:\n    storageType: Volume\n    volume: {path: example/latest, claimName: backups}\n    namePrefix: db|' \
 	"$here/cluster.yaml" | tee /dev/stderr | kubectl apply -f -
 settled
 password=$(kubectl get secret example-root -o jsonpath='{.data.password}' | base64 -d)

@@ -3,6 +3,8 @@
 use super::CliError;
 use super::explain;
 use super::values::ValueArgs;
+use super::values_files;
+use crate::chart;
 use crate::crd;
 use crate::host;
 use crate::kind::placement::{ClusterScoped, Namespaces};
@@ -133,6 +135,11 @@ fn watches(path: &Path) -> Result<lint::Report, String> {
                 .iter()
                 .flat_map(|kind| opened(kind).into_iter().map(move |text| format!("{}: {text}", kind.gvk)));
             let opened = opened.map(|text| message(Severity::Info, text)).collect::<Vec<_>>();
+            let chosen = watches.kinds.iter().flat_map(|kind| {
+                let chosen = chosen_accounts(kind).into_iter();
+                chosen.map(|text| message(Severity::Warning, format!("{}: {text}", kind.gvk)))
+            });
+            let chosen = chosen.collect::<Vec<_>>();
             let unusable =
                 watches.kinds.iter().filter_map(|kind| Some(message(Severity::Error, kind.unusable.clone()?)));
             let definitions = definitions(path.parent().unwrap_or_else(|| Path::new("")));
@@ -143,7 +150,7 @@ fn watches(path: &Path) -> Result<lint::Report, String> {
                     format!("{}: a status is lost, because of {file}: {fault}. {}", kind.gvk, crd::STATUS_REMEDY);
                 Some(message(Severity::Warning, text))
             });
-            unknown.chain(missing).chain(unusable).chain(lost.collect::<Vec<_>>()).chain(opened).collect()
+            unknown.chain(missing).chain(unusable).chain(lost.collect::<Vec<_>>()).chain(chosen).chain(opened).collect()
         }
     };
     Ok(lint::Report { messages })
@@ -167,6 +174,13 @@ fn definitions(project: &Path) -> Vec<(String, Value)> {
 fn is_of(definition: &Value, kind: &Kind) -> bool {
     let is = |pointer: &str, text: &str| definition.pointer(pointer).and_then(Value::as_str) == Some(text);
     is("/spec/group", &kind.gvk.group) && is("/spec/names/kind", &kind.gvk.kind)
+}
+
+/// Values with which editors of custom resources of a kind choose accounts, of a chart that is here.
+fn chosen_accounts(kind: &Kind) -> Vec<String> {
+    let ChartRef::Path(path) = &kind.chart else { return Vec::new() };
+    let Ok(chart) = chart::load(path) else { return Vec::new() };
+    lint::accounts::chosen(&chart, &values_files::beside(path, &chart), &kind.overrides.values)
 }
 
 /// What editors of custom resources of a kind can do beyond its chart.

@@ -42,6 +42,29 @@ pub fn subcharts(chart: &Chart) -> Vec<Subchart<'_>> {
     named.chain(others).collect()
 }
 
+/// Shows each default value of a chart and its dependencies, with its path: tables, too, before what is in them.
+pub fn each_value(chart: &Chart, see: &mut dyn FnMut(&[String], &Value)) {
+    fn walk(values: &Values, path: &mut Vec<String>, see: &mut dyn FnMut(&[String], &Value)) {
+        for (key, value) in values {
+            path.push(key.clone());
+            see(path, value);
+            if let Value::Object(below) = value {
+                walk(below, path, see);
+            }
+            path.pop();
+        }
+    }
+    fn all(chart: &Chart, path: &mut Vec<String>, see: &mut dyn FnMut(&[String], &Value)) {
+        walk(&chart.values, path, see);
+        for subchart in subcharts(chart) {
+            path.push(subchart.key.to_owned());
+            all(subchart.chart, path, see);
+            path.pop();
+        }
+    }
+    all(chart, &mut Vec::new(), see);
+}
+
 /// The chart's own values over those of its dependencies, each at its key; the global ones at the top. A null stays: it is a key
 /// that a user may set. What a condition names is there, too.
 pub fn merged(chart: &Chart) -> Values {

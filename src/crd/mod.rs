@@ -26,7 +26,7 @@ pub use against::{Change, What, changes};
 use author::Conversion;
 pub use author::of_type;
 pub use carried::{carried, evidence, is_candidate};
-pub use defaults::{Subchart, plain, subcharts};
+pub use defaults::{Subchart, each_value, plain, subcharts};
 pub use fit::{Refusal, Why, refusals};
 pub use keys::Known;
 pub use names::{Names, Scope, plural};

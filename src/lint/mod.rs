@@ -1,6 +1,7 @@
 //! What is wrong with a chart: the checks and words of `helm lint` of Helm 4.3.1, what only the operator reads, and what
 //! only `--strict` looks for.
 
+pub mod accounts;
 mod address;
 #[cfg(feature = "operator")]
 mod beyond;

@@ -33,15 +33,7 @@ fn of_object(object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
     add("metadata.finalizers", finalizers.map(|item| format!("={item}")), &mut found);
-    let path = match object.get("kind").and_then(Value::as_str) {
-        Some("Pod") => "spec",
-        Some("Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "ReplicationController" | "Job") => {
-            "spec.template.spec"
-        }
-        Some("CronJob") => "spec.jobTemplate.spec.template.spec",
-        Some("PodTemplate") => "template.spec",
-        _ => return found,
-    };
+    let Some(path) = object.get("kind").and_then(Value::as_str).and_then(pod_path) else { return found };
     let Some(pod) = object.pointer(&format!("/{}", path.replace('.', "/"))) else { return found };
     add_lists(pod, path, &OF_PODS, &mut found);
     for list in ["initContainers", "containers", "ephemeralContainers"] {
@@ -51,6 +43,19 @@ fn of_object(object: &Value) -> Vec<String> {
         }
     }
     found
+}
+
+/// Where objects of a kind have the spec of a pod.
+pub fn pod_path(kind: &str) -> Option<&'static str> {
+    match kind {
+        "Pod" => Some("spec"),
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "ReplicationController" | "Job" => {
+            Some("spec.template.spec")
+        }
+        "CronJob" => Some("spec.jobTemplate.spec.template.spec"),
+        "PodTemplate" => Some("template.spec"),
+        _ => None,
+    }
 }
 
 fn add_lists(parent: &Value, path: &str, lists: &[(&str, &[&str])], found: &mut Vec<String>) {

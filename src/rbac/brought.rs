@@ -6,7 +6,7 @@
 use super::granted::nest;
 use super::render::{self, Made};
 use crate::chart::{Chart, Values, values};
-use crate::crd::subcharts;
+use crate::crd::each_value;
 use regex::Regex;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -31,7 +31,17 @@ pub(super) fn of(chart: &Chart, made: &[Made]) -> Vec<String> {
         return Vec::new();
     }
     let mut candidates = BTreeSet::new();
-    add(chart, &mut Vec::new(), &mut candidates);
+    each_value(chart, &mut |path, value| {
+        let is_empty = match value {
+            Value::Null | Value::Array(_) => true,
+            Value::String(text) => text.is_empty(),
+            Value::Object(below) => below.is_empty(),
+            Value::Bool(_) | Value::Number(_) => false,
+        };
+        if is_empty && path.last().is_some_and(|key| MAY.is_match(key) && !PART.is_match(key)) {
+            candidates.insert(path.to_vec());
+        }
+    });
     let object = json!({"apiVersion": "planted.tillerman.dev/v1", "kind": KIND, "metadata": {"name": "planted"}});
     let text = Value::String(object.to_string());
     let forms =
@@ -42,33 +52,6 @@ pub(super) fn of(chart: &Chart, made: &[Made]) -> Vec<String> {
         search(chart, &left, form, 0, &mut found);
     }
     found.into_iter().map(|path| path.join(".")).collect()
-}
-
-fn add(chart: &Chart, path: &mut Vec<String>, candidates: &mut BTreeSet<Vec<String>>) {
-    fn walk(values: &Values, path: &mut Vec<String>, candidates: &mut BTreeSet<Vec<String>>) {
-        for (key, value) in values {
-            path.push(key.clone());
-            let is_empty = match value {
-                Value::Null | Value::Array(_) => true,
-                Value::String(text) => text.is_empty(),
-                Value::Object(below) => below.is_empty(),
-                Value::Bool(_) | Value::Number(_) => false,
-            };
-            if is_empty && MAY.is_match(key) && !PART.is_match(key) {
-                candidates.insert(path.clone());
-            }
-            if let Value::Object(below) = value {
-                walk(below, path, candidates);
-            }
-            path.pop();
-        }
-    }
-    walk(&chart.values, path, candidates);
-    for subchart in subcharts(chart) {
-        path.push(subchart.key.to_owned());
-        add(subchart.chart, path, candidates);
-        path.pop();
-    }
 }
 
 /// Plants an object in all of these values at once, and looks in halves for those where it comes out or which fail.

@@ -11,7 +11,7 @@ use super::render::{self, Made, NAMESPACE, RELEASE, Rendered};
 use super::rules::Policy;
 use super::{Pair, Reach};
 use crate::chart::{Chart, Values, values};
-use crate::crd::{Evidence, subcharts};
+use crate::crd::{Evidence, each_value};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +80,11 @@ fn toggle(chart: &Chart, files: &[Evidence], mut see: impl FnMut(&[Rendered])) {
     let Some((Ok(objects), base)) = rendered.find(|(result, _)| result.is_ok()) else { return };
     see(&objects);
     let mut flags = BTreeSet::new();
-    off(chart, &mut Vec::new(), &mut flags);
+    each_value(chart, &mut |path, value| {
+        if *value == Value::Bool(false) {
+            flags.insert(path.to_vec());
+        }
+    });
     for path in flags {
         let mut on = base.clone();
         values::merge(&mut on, nest(&path, Value::Bool(true)));
@@ -90,29 +94,8 @@ fn toggle(chart: &Chart, files: &[Evidence], mut see: impl FnMut(&[Rendered])) {
     }
 }
 
-/// The paths of flags that are off, of a chart and its dependencies.
-fn off(chart: &Chart, path: &mut Vec<String>, flags: &mut BTreeSet<Vec<String>>) {
-    fn walk(values: &Values, path: &mut Vec<String>, flags: &mut BTreeSet<Vec<String>>) {
-        for (key, value) in values {
-            path.push(key.clone());
-            match value {
-                Value::Bool(false) => drop(flags.insert(path.clone())),
-                Value::Object(below) => walk(below, path, flags),
-                _ => {}
-            }
-            path.pop();
-        }
-    }
-    walk(&chart.values, path, flags);
-    for subchart in subcharts(chart) {
-        path.push(subchart.key.to_owned());
-        off(subchart.chart, path, flags);
-        path.pop();
-    }
-}
-
 /// Values with one value at a path.
-pub(super) fn nest(path: &[String], value: Value) -> Values {
+pub(crate) fn nest(path: &[String], value: Value) -> Values {
     let mut nested = value;
     for key in path.iter().rev() {
         nested = Value::Object(Map::from_iter([(key.clone(), nested)]));

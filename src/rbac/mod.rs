@@ -22,7 +22,9 @@ use render::Made;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use granted::nest;
 pub use print::{Document, Subject, print};
+pub(crate) use render::objects;
 
 /// A kind in any version of its group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

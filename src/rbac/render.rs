@@ -22,7 +22,7 @@ pub(super) struct Made {
 
 /// An object of a rendering.
 #[derive(Clone, Debug)]
-pub(super) struct Rendered {
+pub(crate) struct Rendered {
     /// Its kind.
     pub pair: Pair,
     /// The namespace that it is in, if that is not the release's.
@@ -43,7 +43,7 @@ pub(super) fn all(chart: &Chart, files: &[Evidence]) -> Vec<Made> {
 }
 
 /// The objects that a chart renders with these values.
-pub(super) fn objects(chart: &Chart, values: &Values) -> Result<Vec<Rendered>, String> {
+pub(crate) fn objects(chart: &Chart, values: &Values) -> Result<Vec<Rendered>, String> {
     if chart.is_library() {
         return Ok(Vec::new());
     }

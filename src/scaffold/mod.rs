@@ -8,6 +8,7 @@ pub mod bounds;
 pub mod bundle;
 pub mod merge;
 pub mod migrate;
+pub mod pinned;
 pub mod project;
 pub mod sample;
 pub mod starter;
@@ -49,6 +50,8 @@ pub struct Api {
     /// `clusterScoped` of `watches.yaml`.
     #[serde(rename = "clusterScoped")]
     pub cluster_scoped: String,
+    /// `overrideValues` of `watches.yaml`: paths and texts.
+    pub pinned: Vec<(String, String)>,
     /// First part of the names of the files with roles for people.
     pub role_prefix: String,
     /// First part of the names of these roles.

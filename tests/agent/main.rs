@@ -15,6 +15,7 @@ mod settings;
 mod stored;
 mod trust;
 mod upgrade;
+mod whole;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -240,7 +240,7 @@ async fn a_cluster_with_certificates_and_passwords_lives_is_backed_up_and_restor
     cluster.is_closed().await;
 
     // Another cluster begins with it: its users are those of the backup from the first moment.
-    let other = json!({"size": 3, "version": "3.6.16", "restore": {"storageType": "S3", "s3": s3, "image": "localhost/tillerman:test"}});
+    let other = json!({"size": 3, "version": "3.6.16", "restore": {"storageType": "S3", "s3": s3}});
     let other = Secure::new("secure-other", &gateway, &other);
     other.etcd.ready();
     assert_eq!(other.voters().await.into_keys().collect::<Vec<_>>(), names(3));

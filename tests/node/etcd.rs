@@ -299,12 +299,10 @@ async fn a_destroyed_cluster_begins_again_with_its_backup() {
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "backups", "namespace": etcd.namespace},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     kubectl(&["create", "-f", "-"], Some(&claim.to_string())).unwrap();
-    // The node's volumes belong to root.
     let backup = json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdBackup",
         "metadata": {"name": "once", "namespace": etcd.namespace},
         "spec": {"etcdEndpoints": ["http://my-client:2379"], "storageType": "Volume",
-            "volume": {"path": "my/first", "claimName": "backups"},
-            "securityContext": {"runAsUser": 0, "runAsNonRoot": false}}});
+            "volume": {"path": "my/first", "claimName": "backups"}}});
     kubectl(&["create", "-f", "-"], Some(&backup.to_string())).unwrap();
     etcd.kubectl(&["wait", "etcdbackup/once", "--for=condition=Ready", "--timeout=120s"]).unwrap();
     let pods = etcd.get(&["pods", "-l", "app.kubernetes.io/instance=once"]).unwrap();
@@ -320,8 +318,7 @@ async fn a_destroyed_cluster_begins_again_with_its_backup() {
         if left.is_empty() && etcd.pods().is_empty() { Ok(()) } else { Err(format!("{left:?} {:?}", etcd.pods())) }
     });
     let mut again = spec.clone();
-    again["restore"] = json!({"storageType": "Volume", "volume": {"path": "my/first", "claimName": "backups"},
-        "image": "localhost/tillerman:test"});
+    again["restore"] = json!({"storageType": "Volume", "volume": {"path": "my/first", "claimName": "backups"}});
     let body = json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
         "metadata": {"name": "my", "namespace": etcd.namespace}, "spec": again});
     kubectl(&["create", "-f", "-"], Some(&body.to_string())).unwrap();

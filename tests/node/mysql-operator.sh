@@ -22,5 +22,7 @@ mkdir "$folder/mysql-operator"
 cd "$folder/mysql-operator"
 show tillerman init --notices --domain tillerman.dev --group databases --version v1alpha1 --kind MySQLCluster --plural mysqlclusters --helm-chart "$top/charts/mysql"
 show tillerman create api --group test --version v1alpha1 --kind Hungry --plural hungries --helm-chart "$here/hungry"
+# The image of the Jobs is the operator author's to say.
+sed -i 's|tillerman:0.1.0|localhost/tillerman:test|' watches.yaml
 show make image-load deploy >/dev/null
 kubectl -n mysql-operator-system rollout status deployment/mysql-operator-controller-manager --timeout=120s >/dev/null

@@ -457,8 +457,8 @@ async fn a_cluster_that_was_deleted_comes_back_from_its_last_backup_with_every_r
     let gateway = Gateway::start();
     let mut cluster = MySql::new("mysql-backup");
     gateway.tell(&cluster.namespace);
-    let image = "localhost/tillerman:test";
-    let place = json!({"storageType": "S3", "s3": {"path": "backups/my/db", "awsSecret": "aws"}, "image": image, "archiveEverySecond": 1});
+    let place =
+        json!({"storageType": "S3", "s3": {"path": "backups/my/db", "awsSecret": "aws"}, "archiveEverySecond": 1});
     cluster.create(&json!({"replicas": 2, "backup": place, "backupOnDelete": true}));
     let writers = Writers::start(&[cluster.writes()], 2).await;
     writers.more(20).await;
@@ -475,7 +475,8 @@ async fn a_cluster_that_was_deleted_comes_back_from_its_last_backup_with_every_r
         let claims = cluster.kubectl(&["get", "pvc", "-o", "name"])?;
         if claims.is_empty() { Ok(()) } else { Err(claims) }
     });
-    let from = json!({"storageType": "S3", "s3": {"path": "backups/my/latest", "awsSecret": "aws"}, "namePrefix": "db", "image": image});
+    let from =
+        json!({"storageType": "S3", "s3": {"path": "backups/my/latest", "awsSecret": "aws"}, "namePrefix": "db"});
     cluster.create(&json!({"replicas": 2, "restore": from}));
     cluster.has_all(&keys).await;
 }
@@ -486,8 +487,7 @@ async fn a_scheduled_backup_and_the_archive_restore_the_rows_of_a_time() {
     let gateway = Gateway::start();
     let mut cluster = MySql::new("mysql-archive");
     gateway.tell(&cluster.namespace);
-    let image = "localhost/tillerman:test";
-    let shelf = json!({"storageType": "S3", "s3": {"path": "backups/my/db", "awsSecret": "aws"}, "image": image,
+    let shelf = json!({"storageType": "S3", "s3": {"path": "backups/my/db", "awsSecret": "aws"},
         "schedule": "* * * * *", "maxBackups": 2, "archiveEverySecond": 1});
     cluster.create(&json!({"replicas": 2, "backup": shelf}));
     let writers = Writers::start(&[cluster.writes()], 2).await;
@@ -522,7 +522,7 @@ async fn a_scheduled_backup_and_the_archive_restore_the_rows_of_a_time() {
     });
     let until = jiff::Timestamp::from_second(time).unwrap().to_string();
     let from = json!({"storageType": "S3", "s3": {"path": "backups/my/latest", "awsSecret": "aws"}, "namePrefix": "db",
-        "image": image, "until": until});
+        "until": until});
     cluster.create(&json!({"replicas": 2, "restore": from}));
     cluster.has_all(&keys).await;
     assert_eq!(numbers(&cluster.writes(), "SELECT COUNT(*) FROM app.t").await, count);

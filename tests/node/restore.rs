@@ -207,7 +207,7 @@ async fn a_cluster_that_is_deleted_leaves_a_verified_backup_or_stays() {
         &json!({
             "size": 1, "version": "3.6.16", "repository": "localhost/etcd", "storage": {"size": "1Gi", "onDelete": "Delete"},
             "TLS": {"generated": {"enabled": true}},
-            "backupOnDelete": {"storageType": "S3", "image": "localhost/tillerman:test",
+            "backupOnDelete": {"storageType": "S3",
                 "s3": {"path": "not-there/my", "awsSecret": "aws"}},
         }),
     );

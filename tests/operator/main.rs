@@ -3,6 +3,7 @@
 //! Each test has a namespace and an operator process of its own, which acts under a user of its own. Tests wait for conditions with a
 //! deadline and never for a time, except where the point is that nothing happens.
 
+mod admitted;
 mod attempts;
 mod bad_input;
 mod before_deletion;
@@ -54,6 +55,7 @@ mod status;
 mod status_fields;
 mod switches;
 mod takeover;
+mod tenants;
 mod traces;
 mod trust;
 mod typed;

@@ -6,6 +6,7 @@
 pub mod agents;
 #[cfg(feature = "operator")]
 pub mod api;
+pub mod charts;
 #[cfg(feature = "operator")]
 pub mod database;
 #[cfg(feature = "operator")]

@@ -101,6 +101,12 @@ pub struct Flags {
     /// The program that runs statements
     #[arg(long, default_value = "mariadb")]
     pub client: PathBuf,
+    /// The program that prints statements with the time zones of the system
+    #[arg(long, default_value = "mariadb-tzinfo-to-sql")]
+    pub tzinfo: PathBuf,
+    /// The folder with the time zones of the system
+    #[arg(long, default_value = "/usr/share/zoneinfo")]
+    pub zoneinfo: PathBuf,
     /// A file with settings of the database. Those that the agent needs are not taken from it
     #[arg(long)]
     pub my_cnf: Option<PathBuf>,

@@ -13,6 +13,7 @@ use super::keeper::random;
 use super::member::Member;
 use super::seed::own_version;
 use super::settings::CREATE;
+use super::zones;
 use crate::agent::store::Identity;
 
 /// How much of what the program says is kept for the log, in bytes.
@@ -31,8 +32,20 @@ pub async fn create(member: &Member) -> Result<Identity, String> {
     Ok(identity)
 }
 
-/// Creates an empty database in a folder, with what the statements make.
+/// Creates an empty database in a folder, with what the statements make, and with time zones where the image has some.
 pub async fn install(member: &Member, folder: &Path, create: &str) -> Result<(), String> {
+    if let Some(zones) = zones::statements(member).await {
+        match initialize(member, folder, &format!("{create}USE mysql;\n{zones}")).await {
+            Ok(()) => return Ok(()),
+            Err(why) => tracing::warn!(why, "the data cannot be created with time zones, and is created without them"),
+        }
+        let error = |error: std::io::Error| format!("{}: {error}", folder.display());
+        block_in_place(|| fs::remove_dir_all(folder).and_then(|()| fs::create_dir(folder))).map_err(error)?;
+    }
+    initialize(member, folder, create).await
+}
+
+async fn initialize(member: &Member, folder: &Path, create: &str) -> Result<(), String> {
     let flags = &member.flags;
     let statements = flags.volume.join("create.sql");
     fs::write(&statements, create).map_err(|error| format!("{}: {error}", statements.display()))?;

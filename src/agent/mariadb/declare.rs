@@ -76,7 +76,7 @@ pub async fn keep_declared(member: Arc<Member>) {
 }
 
 /// The database of a primary that takes writes.
-fn open_primary(facts: &Facts) -> Option<Arc<Process>> {
+pub fn open_primary(facts: &Facts) -> Option<Arc<Process>> {
     let is_open = facts.role == Role::Primary && facts.opened && !facts.stopping;
     facts.running.clone().filter(|_| is_open)
 }

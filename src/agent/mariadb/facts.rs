@@ -53,6 +53,8 @@ pub struct Facts {
     pub admitted: Vec<String>,
     /// Whether it was opened for writes. Then it stays so, and commits wait if nobody acknowledges.
     pub opened: bool,
+    /// Whether events of clients run.
+    pub schedules: bool,
     /// All commits of this start were acknowledged: it handed over.
     pub handed_over: bool,
     /// The order by which the data is being replaced, as it was sent.
@@ -96,7 +98,7 @@ impl Facts {
     pub fn idle(&mut self, role: Role) {
         self.role = role;
         (self.source, self.acks, self.waits_for, self.confirmed) = (None, 0, 0, 0);
-        (self.opened, self.handed_over) = (false, false);
+        (self.opened, self.schedules, self.handed_over) = (false, false, false);
         self.generation += 1;
         self.admitted.clear();
     }

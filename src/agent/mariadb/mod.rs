@@ -8,7 +8,7 @@
 //! - [`member`]: the facts, and the connections to the database. [`facts`], [`measured`]: what the state is made of.
 //! - [`process`], [`sql`]: the database. [`keeper`], [`release`]: what the agent does by itself.
 //! - [`declared`], [`converge`], [`declare`]: databases and accounts of clients. [`renewed`]: files that have changed.
-//! - [`metrics`]: for Prometheus. [`upgrade`]: data of another version.
+//! - [`metrics`]: for Prometheus. [`upgrade`]: data of another version. [`zones`]: time zones. [`scheduler`]: events of clients.
 //! - [`orders`], [`roles`]: what it does by order. [`seed`]: copies of the data.
 //! - [`events`], [`logs`]: what was written, for who stores it. [`restore`]: a new cluster from a copy that was stored.
 
@@ -35,9 +35,11 @@ pub mod release;
 pub mod renewed;
 pub mod restore;
 pub mod roles;
+pub mod scheduler;
 pub mod seed;
 pub mod sets;
 pub mod settings;
 pub mod sql;
 pub mod stored_password;
 pub mod upgrade;
+pub mod zones;

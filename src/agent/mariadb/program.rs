@@ -21,7 +21,9 @@ use super::orders::obey;
 use super::release::keep_acknowledged;
 use super::renewed::keep_renewed;
 use super::roles::demote;
+use super::scheduler::keep_scheduled;
 use super::seed::{copy_out, dump_out};
+use super::zones::keep_zones;
 use crate::agent::contract::{Refusal, Role, State, Verb};
 use crate::agent::routes::{self, Routes, answer};
 use crate::agent::server::{Answers, Asked, Body, serve};
@@ -63,6 +65,8 @@ pub async fn run(flags: Flags) -> Result<(), String> {
     tokio::spawn(keep_confirmed(Arc::clone(&member)));
     tokio::spawn(keep_acknowledged(Arc::clone(&member)));
     tokio::spawn(keep_declared(Arc::clone(&member)));
+    tokio::spawn(keep_scheduled(Arc::clone(&member)));
+    tokio::spawn(keep_zones(Arc::clone(&member)));
     tokio::spawn(keep_renewed(Arc::clone(&member)));
     tracing::info!(member = member.flags.member, "the agent answers");
     tokio::select! {

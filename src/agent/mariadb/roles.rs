@@ -15,6 +15,7 @@ use super::keeper::{self, SHORT, random, secret};
 use super::measured::Measured;
 use super::member::{Member, NUDGES, failed, refusal};
 use super::orders::{ended, started};
+use super::scheduler;
 use super::sql::{Sql, SqlError};
 use super::stored_password::clause;
 use crate::agent::client::Client;
@@ -379,6 +380,7 @@ pub async fn demote(member: &Member, within: u64) -> Result<(), Refusal> {
         async { (member.marker.lock().await, member.nudges.acquire_many(NUDGES).await, member.declares.lock().await) };
     let commits = tokio::time::timeout(within, commits).await.map_err(|_| over())?;
     let mut sql = member.sql().await?;
+    scheduler::stop(member, &mut sql).await?;
     sql.run(&format!("SET SESSION lock_wait_timeout = {}", within.as_secs()), SHORT).await?;
     // It waits for all commits. Given up by the end of the connection it would still be done later, so the database ends it itself.
     match sql.run(member.flags.flavor.closes(), within + SHORT).await {

@@ -19,6 +19,7 @@ const NEEDS: [(&str, &str); 12] = [
     ("read-only", "1"),
     ("skip-name-resolve", "1"),
     ("skip-networking", "0"),
+    // Until this is the primary: `scheduler`.
     ("event-scheduler", "OFF"),
     ("skip-grant-tables", "0"),
     ("innodb-force-recovery", "0"),
@@ -26,7 +27,9 @@ const NEEDS: [(&str, &str); 12] = [
 ];
 
 /// What it needs of MariaDB.
-const MARIADB: [(&str, &str); 14] = [
+const MARIADB: [(&str, &str); 15] = [
+    // With rows in the log, what a function does is the same everywhere. Without this nobody could create one, or a trigger: error 1419.
+    ("log-bin-trust-function-creators", "1"),
     ("log-slave-updates", "1"),
     ("gtid-strict-mode", "1"),
     ("gtid-ignore-duplicates", "0"),
@@ -142,11 +145,25 @@ pub fn init_file(flavor: Flavor, agent: &str, administrator: Option<(&str, &str)
 const ADMINISTRATOR: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, PROCESS, REFERENCES, INDEX, ALTER, SHOW DATABASES, \
     CREATE TEMPORARY TABLES, LOCK TABLES, EXECUTE, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, CREATE USER, EVENT, TRIGGER";
 
-/// What a new database gets: a table of two rows. A change of the first shows that a write is acknowledged; one of the second is a
-/// commit with which earlier ones are.
-pub const CREATE: &str = "CREATE DATABASE tillerman;\n\
-    CREATE TABLE tillerman.marker (id TINYINT PRIMARY KEY, number BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB;\n\
-    INSERT INTO tillerman.marker VALUES (1, 0), (2, 0);\n";
+macro_rules! events {
+    () => {
+        "CREATE TABLE IF NOT EXISTS tillerman.event (db VARCHAR(64) NOT NULL, name VARCHAR(64) NOT NULL, PRIMARY KEY (db, name)) \
+         ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    };
+}
+
+/// The table of events of clients that are disabled.
+pub const EVENTS: &str = events!();
+
+/// What a new database gets: a table of two rows, and that of events. A change of the first row shows that a write is acknowledged; one of
+/// the second is a commit with which earlier ones are.
+pub const CREATE: &str = concat!(
+    "CREATE DATABASE tillerman;\n",
+    "CREATE TABLE tillerman.marker (id TINYINT PRIMARY KEY, number BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB;\n",
+    "INSERT INTO tillerman.marker VALUES (1, 0), (2, 0);\n",
+    events!(),
+    ";\n"
+);
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,7 @@ use crate::rbac::Rights;
 use crate::render::{Capabilities, Options, Release, render};
 use crate::scaffold::project::{Project, Resource, Source};
 use crate::scaffold::starter::{self, Engine};
-use crate::scaffold::{self, Api, CHARTS, Files, GENERATED, bounds, sample};
+use crate::scaffold::{self, Api, CHARTS, Files, GENERATED, bounds, pinned, sample};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 pub use written::Written;
@@ -313,6 +313,7 @@ fn made(resource: &Resource, project: &Project, folder: &Path) -> Result<Made, C
         chart_version: chart.metadata.version.clone(),
         namespaces,
         cluster_scoped,
+        pinned: pinned::of(&chart),
         ..Api::new(resource, plural, project)
     };
     Ok(Made { api, chart, evidence })
