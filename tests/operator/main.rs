@@ -22,6 +22,7 @@ mod history;
 mod hooks;
 mod immutable;
 mod install;
+mod kept;
 mod lease;
 mod lifecycle;
 mod lookup;

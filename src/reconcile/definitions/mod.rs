@@ -71,6 +71,9 @@ pub(super) struct Definitions {
     ctx: Arc<Context>,
     settings: Settings,
     seen: Seen,
+    /// Names the definitions to look at.
+    changed: mpsc::UnboundedSender<String>,
+    names: mpsc::UnboundedReceiver<String>,
     entries: BTreeMap<String, Entry>,
     config_maps: ConfigMapWatches,
 }
@@ -78,14 +81,15 @@ pub(super) struct Definitions {
 impl Definitions {
     /// None is known yet.
     pub fn new(ctx: Arc<Context>, settings: Settings) -> Self {
-        Self { ctx, settings, seen: Arc::default(), entries: BTreeMap::new(), config_maps: ConfigMapWatches::default() }
+        let (changed, names) = mpsc::unbounded_channel();
+        let (seen, entries, config_maps) = (Arc::default(), BTreeMap::new(), ConfigMapWatches::default());
+        Self { ctx, settings, seen, changed, names, entries, config_maps }
     }
 
     /// Watches the definitions, and carries them out until the operator stops.
     pub async fn run(mut self) {
-        let (sender, mut names) = mpsc::unbounded_channel();
-        let watching =
-            follow(Arc::clone(&self.ctx), self.settings.selector.clone(), Arc::clone(&self.seen), sender.clone());
+        let (selector, changed) = (self.settings.selector.clone(), self.changed.clone());
+        let watching = follow(Arc::clone(&self.ctx), selector, Arc::clone(&self.seen), changed);
         let stop = self.ctx.tasks.stop().clone();
         self.ctx.tasks.base("watch of definitions of charts", watching);
         loop {
@@ -99,9 +103,9 @@ impl Definitions {
             };
             tokio::select! {
                 () = stop.cancelled() => return,
-                name = names.recv() => match name {
+                name = self.names.recv() => match name {
                     Some(name) => {
-                        self.config_maps.ensure(&self.seen, &sender, &self.ctx);
+                        self.config_maps.ensure(&self.seen, &self.changed, &self.ctx);
                         self.one(&name).await;
                     }
                     None => return,
