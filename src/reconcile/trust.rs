@@ -203,7 +203,7 @@ fn in_question(observed: &Observed) -> Option<Revision> {
         Situation::RollBack(to) => observed.facts.history.iter().find(|r| r.revision == to).cloned(),
         Situation::Drifted(_) | Situation::Unfinished => Some(head.clone()),
         // No hook runs, and what is deleted names its owner.
-        Situation::Uninstall if !waits_for_hooks(observed) && !orphans(observed) => None,
+        Situation::Uninstall if !observed.facts.switches.hooks && !orphans(observed) => None,
         Situation::Uninstall => (has_orders || has_hooks()).then(|| head.clone()),
         Situation::Settled
         | Situation::Finished

@@ -1,4 +1,6 @@
 //! What is kept when something fails (docs/explanation/what-is-kept.md): a failure never leads to less being kept, and somebody is asked.
+//!
+//! Codes in names are rules of docs/design/applying.md.
 
 use std::path::PathBuf;
 

@@ -454,7 +454,7 @@ fn one_that_runs_is_not_lost_while_the_records_cannot_be_read() {
 }
 
 #[test]
-fn d6_an_operation_takes_no_object_of_somebody_else() {
+fn an_operation_takes_no_object_of_somebody_else() {
     let space = Space::new("optheirs");
     let policy = json!({"helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"});
     let operator = installed(&space, "hooks", &values("one", &[("list", "ConfigMap", BACKUP, policy)]));

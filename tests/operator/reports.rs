@@ -93,7 +93,7 @@ fn r1_all_items_of_one_key_are_kept_as_helm_keeps_them() {
 
 /// cozystack#2602: Helm creates such objects, since the API server leaves the null out then.
 #[test]
-fn b3_a_null_in_a_custom_resource_is_left_out_and_said() {
+fn a_null_in_a_custom_resource_is_left_out_and_said() {
     let (space, operator) = with_objects("nulls");
     let group = format!("{}.tillerman.dev", space.name);
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
