@@ -143,8 +143,25 @@ impl Cluster {
         conflicts: Conflicts,
         dry: bool,
     ) -> Result<Value, ApiError> {
+        self.apply_by(MANAGER, resource, id, body, conflicts, dry).await
+    }
+
+    /// Applies an object that is not part of a revision, such as that of a hook. Fields of others are overwritten.
+    pub async fn apply_beside(&self, resource: &Resource, id: &ObjectId, body: &Value) -> Result<Value, ApiError> {
+        self.apply_by(CONTROLLER_MANAGER, resource, id, body, Conflicts::Force, false).await
+    }
+
+    async fn apply_by<T: Serialize + Debug + Sync>(
+        &self,
+        manager: &str,
+        resource: &Resource,
+        id: &ObjectId,
+        body: &T,
+        conflicts: Conflicts,
+        dry: bool,
+    ) -> Result<Value, ApiError> {
         let what = describe("apply", id);
-        let mut params = PatchParams::apply(MANAGER).validation_ignore();
+        let mut params = PatchParams::apply(manager).validation_ignore();
         params.force = conflicts == Conflicts::Force;
         params.dry_run = dry;
         let request = collection(resource, id);

@@ -36,6 +36,8 @@ pub struct Causes {
     fields: Vec<String>,
     /// Fields that cannot be changed, with the API server's sentence.
     immutable: Vec<(String, String)>,
+    /// Fields that are null and have a type that null is not of.
+    null: Vec<String>,
 }
 
 /// Why a request failed. `Display` does not show anything that may repeat a sent object; [`ApiError::text`] contains
@@ -135,8 +137,12 @@ impl ApiError {
         };
         let immutable = causes.clone().filter(fixed).filter(|_| code == 422).map(sentence).collect();
         let invalid = causes.clone().filter(|_| code == 422).map(|c| c.field.clone()).collect();
+        let is_null = |c: &&kube::core::response::StatusCause| {
+            c.message.contains("must be of type") && c.message.ends_with(": \"null\"")
+        };
+        let null = causes.clone().filter(is_null).filter(|_| code == 422).map(|c| c.field.clone()).collect();
         let reasons = causes.map(|c| c.reason.clone()).collect();
-        let causes = Box::new(Causes { reasons, fields: invalid, immutable });
+        let causes = Box::new(Causes { reasons, fields: invalid, immutable, null });
         let bare = (sent != Sent::Nothing && message != without_values).then(|| without_values.into());
         let reason = status.reason.as_str().into();
         Self::Refused { what: what.to_owned(), message, bare, code, reason, causes, account: None }
@@ -264,6 +270,13 @@ impl ApiError {
     pub fn invalid(&self) -> &[String] {
         match self {
             Self::Refused { causes, .. } => &causes.fields,
+            _ => &[],
+        }
+    }
+    /// The fields that are null and may not be, if the request failed because of them.
+    pub fn null(&self) -> &[String] {
+        match self {
+            Self::Refused { causes, .. } => &causes.null,
             _ => &[],
         }
     }

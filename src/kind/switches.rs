@@ -53,7 +53,7 @@ pub enum DeletionPolicy {
     Delete,
     /// They stay, with the record of the release, and lose their owner.
     Orphan,
-    /// The release is uninstalled once its `before-delete` scale hooks have succeeded, however often they fail before.
+    /// The release is uninstalled only if it has a `before-delete` scale hook.
     Snapshot,
 }
 
@@ -212,8 +212,8 @@ pub const SWITCHES: &[Switch] = &[
         field: Some("deletionPolicy"),
         values: "`delete` (default), `orphan`, `snapshot`",
         allow: None,
-        effect: "`orphan`: the objects stay when the custom resource is deleted. `snapshot`: they go only after the `before-delete` hooks of \
-                 [members](../members/contract.md) have succeeded.",
+        effect: "`orphan`: the objects stay when the custom resource is deleted. `snapshot`: nothing goes if the chart has no `before-delete` \
+                 hook of [members](../members/contract.md), such as a backup. Where it has one, it always has to succeed first.",
         reader: Reader::Word(|s, text| set(&mut s.deletion_policy, deletion_policy(text))),
     },
     Switch {

@@ -175,6 +175,13 @@ pub struct ScaleHook {
     pub job: Map<String, Value>,
 }
 
+impl ScaleHook {
+    /// Whether it runs before the custom resource is deleted.
+    pub fn is_before_deletion(&self) -> bool {
+        self.events.contains(&Event::BeforeDelete)
+    }
+}
+
 impl Members {
     /// Reads the documents of a rendering that Helm ignores, and checks them against the objects. Returns `None` if the
     /// chart has no stateful set with members. The error is a sentence; it contains names, but no other values.

@@ -3,7 +3,12 @@
 use serde_json::Value;
 
 use crate::kind::switches::TAKE_OWNERSHIP;
+use crate::release::managers;
+use crate::release::object::metadata;
 use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE, marks};
+
+/// Annotation by which Helm knows a hook.
+const HELM_HOOK: &str = "helm.sh/hook";
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,9 +65,22 @@ pub fn ownership(
             Ownership::Refused(format!("it belongs to Helm release {name} in namespace {namespace}"))
         }
         _ => Ownership::Refused(format!(
-            "nobody says whose it is; with the annotation {TAKE_OWNERSHIP}: \"true\" on the custom resource it is taken over"
+            "it has no owner; set the annotation {TAKE_OWNERSHIP}: \"true\" on the custom resource to let this release take it over"
         )),
     }
+}
+
+/// Whether a hook of Helm made an object that names no owner: Helm marks the objects of hooks with nothing but the annotations that the
+/// chart gives them. `created` has the times at which those records of the release were written that name the object as a hook. Helm writes
+/// a record before the hooks of its revision run, and the API server sets both times, so an older object is somebody else's.
+pub fn is_left_by_helm(object: &Value, created: &[&str]) -> bool {
+    let at = |text: &str| text.parse::<jiff::Timestamp>().ok();
+    let metadata = metadata(object);
+    let is_hook = metadata.get("annotations").is_some_and(|annotations| annotations.get(HELM_HOOK).is_some());
+    let managed = metadata.get("managedFields").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let made = metadata.get("creationTimestamp").and_then(Value::as_str).and_then(at);
+    let is_younger = |made: jiff::Timestamp| created.iter().any(|text| at(text).is_some_and(|at| at <= made));
+    is_hook && !managers::is_by_kubectl(managed) && made.is_some_and(is_younger)
 }
 
 /// Whether an object says, in its `metadata`, that it belongs to this custom resource: by an owner reference, or where none is possible by
@@ -75,7 +93,7 @@ pub fn is_marked(metadata: &Value, owner: &Owner) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ownership, is_marked, ownership};
+    use super::{Ownership, is_left_by_helm, is_marked, ownership};
     use crate::release::owner::owner;
     use serde_json::{Value, json};
 
@@ -94,8 +112,8 @@ mod tests {
         let mut of_the_last = of("gone", "app");
         of_the_last["annotations"] = helm("app")["annotations"].clone();
         let refused = |why: &str| Ownership::Refused(why.to_owned());
-        let nobody = "nobody says whose it is; with the annotation tillerman.dev/take-ownership: \"true\" on the custom \
-                      resource it is taken over";
+        let nobody = "it has no owner; set the annotation tillerman.dev/take-ownership: \"true\" on the custom resource to \
+                      let this release take it over";
         let live = helm("live");
         let table: [(Value, Ownership, Ownership); 9] = [
             (json!({}), refused(nobody), Ownership::Adopted),
@@ -143,6 +161,26 @@ mod tests {
             (marked("Db.demo.example.com", "ns/app", "app"), false),
         ] {
             assert_eq!(is_marked(&metadata, &owner()), expected, "{metadata}");
+        }
+    }
+    #[test]
+    fn what_a_hook_of_helm_left_is_known_by_its_annotation_and_is_not_older_than_its_record() {
+        let object = |created: &str, hook: bool, manager: &str| {
+            let annotations = if hook { json!({"helm.sh/hook": "pre-install"}) } else { json!({}) };
+            json!({"metadata": {"creationTimestamp": created, "annotations": annotations,
+                "managedFields": [{"manager": manager, "operation": "Update", "fieldsV1": {"f:data": {}}}]}})
+        };
+        let (at, later) = ("2026-11-28T09:00:00Z", "2026-11-28T10:00:00Z");
+        for (name, object, records, expected) in [
+            ("Helm made it", object(at, true, "helm"), &[at][..], true),
+            ("for an earlier revision", object(at, true, "helm"), &[later, at], true),
+            ("it is older than the record", object(at, true, "helm"), &[later], false),
+            ("no record names it", object(at, true, "helm"), &[], false),
+            ("it is no hook", object(at, false, "helm"), &[at], false),
+            ("helm-operator under its own name", object(at, true, "nginx-operator"), &[at], true),
+            ("somebody made it by hand", object(at, true, "kubectl-create"), &[at], false),
+        ] {
+            assert_eq!(is_left_by_helm(&object, records), expected, "{name}");
         }
     }
 }

@@ -67,7 +67,8 @@ impl Event {
     fn is_before(self, operation: &str) -> bool {
         self.as_str().strip_prefix("pre-") == Some(operation)
     }
-    fn is_deletion(self) -> bool {
+    /// Whether it is part of a deletion.
+    pub fn is_deletion(self) -> bool {
         matches!(self, Self::PreDelete | Self::PostDelete)
     }
 }

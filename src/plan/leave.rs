@@ -12,26 +12,37 @@ use super::stamp::Stamped;
 use crate::kind::ignore::Ignore;
 use crate::release::fields::Fields;
 use crate::release::managers;
-use crate::release::object::ObjectId;
+use crate::release::object::{Gvk, ObjectId};
 
 const REPLICAS: &str = "/spec/replicas";
+
+/// The kinds of autoscalers.
+pub fn autoscalers() -> [Gvk; 2] {
+    [Gvk::new("autoscaling", "v2", "HorizontalPodAutoscaler"), Gvk::new("keda.sh", "v1alpha1", "ScaledObject")]
+}
+
+/// Kind and name of what an autoscaler scales, from its `spec`; `None` for another kind.
+fn target(kind: &str, spec: Option<&Value>) -> Option<(String, String)> {
+    let default = match kind {
+        "HorizontalPodAutoscaler" => "",
+        "ScaledObject" => "Deployment",
+        _ => return None,
+    };
+    let target = spec?.get("scaleTargetRef")?;
+    let text = |key: &str| target.get(key).and_then(Value::as_str);
+    Some((text("kind").unwrap_or(default).to_owned(), text("name")?.to_owned()))
+}
+
+/// Whether an autoscaler of this kind, as it is in the namespace of an object, scales that object.
+pub fn scales(kind: &str, autoscaler: &Value, id: &ObjectId) -> bool {
+    target(kind, autoscaler.get("spec")).is_some_and(|(kind, name)| *kind == *id.gvk.kind && *name == *id.name)
+}
 
 /// The objects whose replicas a `HorizontalPodAutoscaler` or `ScaledObject` of the same release sets.
 pub fn autoscaled(objects: &[Stamped]) -> BTreeSet<ObjectId> {
     let target = |object: &Stamped| {
-        let body = &object.body;
-        let default = match &*object.id.gvk.kind {
-            "HorizontalPodAutoscaler" => "",
-            "ScaledObject" => "Deployment",
-            _ => return None,
-        };
-        let target = body.get("spec")?.get("scaleTargetRef")?;
-        let name = target.get("name")?.as_str()?.to_owned();
-        Some((
-            target.get("kind").and_then(Value::as_str).unwrap_or(default).to_owned(),
-            name,
-            object.id.namespace.clone(),
-        ))
+        let (kind, name) = target(&object.id.gvk.kind, object.body.get("spec"))?;
+        Some((kind, name, object.id.namespace.clone()))
     };
     let targets: BTreeSet<_> = objects.iter().filter_map(target).collect();
     let named = |id: &ObjectId| (id.gvk.kind.to_string(), id.name.to_string(), id.namespace.clone());
@@ -40,12 +51,13 @@ pub fn autoscaled(objects: &[Stamped]) -> BTreeSet<ObjectId> {
 
 /// The object that is sent for an existing one with these `managed` fields; `None` if it is sent whole.
 ///
-/// `previous` is the object in the last record. If the chart changes its number of replicas, that number is applied, unless an
+/// `zero` says that it has no replicas and nobody owns that, see [`managers::is_scaled_to_zero`]. `previous` is the object in the last record. If the chart changes its number of replicas, that number is applied, unless an
 /// autoscaler of the release sets the replicas.
 pub fn leave(
     object: &Stamped,
     previous: Option<&Stamped>,
     managed: &[Value],
+    zero: bool,
     autoscaled: bool,
     rules: &[Ignore],
 ) -> Option<Map<String, Value>> {
@@ -54,7 +66,7 @@ pub fn leave(
     let replicas = of(&object.body);
     let meant = previous.is_some_and(|p| of(&p.body) != replicas);
     let scaled = managers::scalers(managed).into_iter();
-    let scaled = scaled.filter(|name| autoscaled || (!meant && is_autoscaler(name))).count() > 0;
+    let scaled = scaled.filter(|name| autoscaled || (!meant && is_autoscaler(name))).count() > 0 || autoscaled && zero;
     let by_rule = rules.iter().filter(|r| r.covers(&object.id)).flat_map(|r| r.paths.iter().map(String::as_str));
     let applied = !ours.is_empty();
     let mut body = Value::Object(object.body.clone());
@@ -118,6 +130,7 @@ mod tests {
     use super::{autoscaled, leave};
     use crate::kind::ignore::{self, Ignore};
     use crate::plan::stamp::Stamped;
+    use crate::release::managers;
     use crate::release::object::{Gvk, ObjectId};
     use serde_json::{Value, json};
 
@@ -158,12 +171,32 @@ mod tests {
             ("a human did, beside an autoscaler", vec![ours(&unowned), scaled_by("kubectl")], None, true, true),
             ("it is ours as well", vec![ours(&owned), scaled_by(hpa)], None, true, false),
         ] {
-            let sent = leave(&now, previous, &managed, target, &[]);
+            let sent = leave(&now, previous, &managed, false, target, &[]);
             assert_eq!(sent.is_some(), left, "{name}");
             if let Some(sent) = sent {
                 assert_eq!(sent["spec"], json!({"paused": false}), "{name}");
             }
         }
+    }
+
+    #[test]
+    fn c4_who_scales_to_zero_owns_nothing_and_is_followed_where_an_autoscaler_is() {
+        let now = deployment(&json!({"replicas": 2, "paused": false}));
+        let other = deployment(&json!({"replicas": 1, "paused": false}));
+        let managed = [ours(&json!({"f:paused": {}}))];
+        for (name, zero, target, left) in [
+            ("the autoscaler scaled to zero", true, true, true),
+            ("a human did, without an autoscaler", true, false, false),
+            ("our field is gone for another reason", false, true, false),
+        ] {
+            let sent = leave(&now, Some(&other), &managed, zero, target, &[]);
+            assert_eq!(sent.is_some(), left, "{name}");
+        }
+        let scaled = |object: Value| managers::is_scaled_to_zero(&managed, &object);
+        assert!(scaled(json!({"spec": {"replicas": 0}})));
+        assert!(!scaled(json!({"spec": {"replicas": 1}})) && !scaled(json!({"spec": {}})));
+        let owned = [scaled_by("kubectl")];
+        assert!(!managers::is_scaled_to_zero(&owned, &json!({"spec": {"replicas": 0}})));
     }
 
     #[test]
@@ -189,12 +222,12 @@ mod tests {
         let item = |name: &str| format!("k:{{\"name\":\"{name}\"}}");
         let managed = [ours(&json!({"f:containers": {
             item("a"): {"f:name": {}, "f:image": {}}, item("b"): {"f:name": {}}}}))];
-        let sent = |paths: &str| leave(&now, None, &managed, false, &rules(paths));
+        let sent = |paths: &str| leave(&now, None, &managed, false, false, &rules(paths));
         assert_eq!(sent(r#"["/spec/containers/0/image"]"#), None);
         let left = sent(r#"["/spec/containers/1/image", "/spec/containers/0/image"]"#).unwrap();
         assert_eq!(left["spec"]["containers"], json!([{"name": "a", "image": "1"}, {"name": "b"}]));
         assert_eq!(sent(r#"["/spec/none", "/metadata/a"]"#), None);
         // The rule does not apply before we have applied the object.
-        assert_eq!(leave(&now, None, &[], false, &rules(r#"["/spec/containers/1/image"]"#)), None);
+        assert_eq!(leave(&now, None, &[], false, false, &rules(r#"["/spec/containers/1/image"]"#)), None);
     }
 }

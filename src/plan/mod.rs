@@ -59,6 +59,9 @@ pub struct Desired {
     pub hooks_equal: bool,
     /// Definitions of the chart's `crds/` that must be written, or served, first.
     pub crds: Vec<Definition>,
+    /// Objects that the record of the revision names and that do not count, see `reconcile/trust.rs`. They are not applied, and they stay:
+    /// what the present chart does not render any more may be all that is left of the data.
+    pub left_out: BTreeSet<ObjectId>,
     /// What the chart says of stateful sets with members.
     pub members: Option<Arc<Members>>,
     /// What the chart says of operations.
@@ -270,6 +273,8 @@ pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
     let head = facts.history.last();
     let newest = head.map_or(0, |r| r.revision);
     match situation {
+        // It was left by a definition of its chart, and is served again.
+        Situation::Settled if !facts.finalized => Plan::new(Verb::Note, newest, vec![PlanStep::Finalize]),
         Situation::Settled
         | Situation::Blocked
         | Situation::Refused(_)
@@ -430,8 +435,8 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
         let steps = owned.map(|(id, _)| PlanStep::Orphan(id.clone())).chain([PlanStep::Unfinalize]).collect();
         return Plan::new(Verb::Uninstall, newest, steps);
     }
-    // Hooks that were given up, or have nothing that they belong to, do not hold up the rest (docs/design/applying.md D2).
-    let runs_hooks = facts.switches.hooks && !facts.spent && facts.foreign.is_none();
+    // Hooks that cannot run, or have nothing that they belong to, do not hold up the rest (docs/design/applying.md D2).
+    let runs_hooks = facts.switches.hooks && !facts.namespace_goes && facts.foreign.is_none();
     let hooks = if runs_hooks { desired.hooks.as_slice() } else { &[] };
     let before = hooks::next(facts, hooks, newest, Event::PreDelete);
     let mut steps = before.steps;

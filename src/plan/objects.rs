@@ -135,7 +135,8 @@ pub fn applies(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
 /// Objects that earlier revisions had and this one lacks: from the last record, and by label and owner (docs/design/applying.md D1).
 pub fn prune(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
     // An object that the chart now writes in another version of its group is still the same object.
-    let wanted: BTreeSet<_> = desired.objects.iter().map(|o| o.id.in_any_version()).collect();
+    let wanted = desired.objects.iter().map(|o| &o.id).chain(&desired.left_out);
+    let wanted: BTreeSet<_> = wanted.map(ObjectId::in_any_version).collect();
     let mut steps = Vec::new();
     for (id, live) in facts.live.iter().rev() {
         let goes = !live.kept && !live.deleting && is_ours(facts, live) && !is_own_namespace(facts, id);

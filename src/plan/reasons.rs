@@ -165,6 +165,11 @@ pub const REASONS: &[Reason] = &[
         "HookRefused",
         "A hook of members or an object of an operation ended with code 64; the message has the last line that it wrote.",
     ),
+    reason(
+        "HooksUnknown",
+        "A deletion waits, because the delete hooks of the release are not known; the message says why and how to go on. See [what is \
+         kept](../explanation/what-is-kept.md).",
+    ),
     reason("HooksOff", "An operation waits because hooks are off."),
     reason(
         "ImmutableField",
@@ -201,6 +206,11 @@ pub const REASONS: &[Reason] = &[
     reason("NotDeployed", "Nothing is deployed yet."),
     reason("NotFound", "The API server does not have what was asked of it. It is tried again."),
     reason("NotReady", "A release with a `timeout` was not ready in time."),
+    reason(
+        "NotServed",
+        "Nobody serves the custom resource: its ChartDefinition was deleted with `onDelete: Orphan`. See [its \
+         fields](../chart-definition.md#fields).",
+    ),
     reason("ObjectExists", "An object exists and belongs to somebody else. Delete it, or allow `take-ownership`."),
     reason(
         "OrphanedVolumes",
@@ -327,7 +337,7 @@ pub const EVENTS: &[EventReason] = &[
         "The operator's process was ended twice while it worked on the custom resource, which is left alone until it changes.",
     ),
     warning("RecordRejected", "A release record is not what the chart renders. Somebody else may have written it."),
-    warning("HooksSkipped", "A release was removed without its delete hooks."),
+    warning("HooksSkipped", "A release was removed without its delete hooks, because its namespace is being deleted."),
     warning("UnknownHook", "The chart has a hook whose name nobody knows."),
     warning("UnknownValue", "The custom resource has a value that no part of the chart knows; it may be misspelt."),
     warning(

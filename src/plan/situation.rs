@@ -56,6 +56,8 @@ pub struct Facts {
     pub inputs: Option<Box<str>>,
     /// The attempts for these inputs are spent: nothing is tried again until they change (docs/design/applying.md A3).
     pub spent: bool,
+    /// The namespace is being deleted, so that nothing can be created in it: hooks cannot run.
+    pub namespace_goes: bool,
     /// The last attempt failed, and the pause until the next one is not over.
     pub pausing: bool,
     /// Contested objects, which are left alone for a while.

@@ -296,6 +296,22 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
     status
 }
 
+/// The status of a custom resource that nobody serves any more, because this definition of its chart was deleted and left it.
+pub fn not_served(old: &Map<String, Value>, generation: i64, now: &str, definition: &str) -> Map<String, Value> {
+    let mut status = old.clone();
+    let list = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions = Conditions { list, now, generation };
+    let message = format!(
+        "nobody serves this custom resource: the ChartDefinition {definition} was deleted with onDelete: Orphan. Its objects stay as they \
+         are; a deletion of it deletes those that it owns, without hooks"
+    );
+    conditions.set("Ready", false, "NotServed", &message);
+    conditions.set("Stalled", true, "NotServed", &message);
+    conditions.set("Reconciling", false, "NotServed", "");
+    status.insert("conditions".into(), Value::Array(conditions.list));
+    status
+}
+
 /// Reports in a status that a pass panicked, until the next pass ends.
 pub fn panicked(status: &mut Map<String, Value>, generation: i64, now: &str, reason: &str, message: &str) {
     let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -407,6 +423,9 @@ fn ready_conditions(report: &Report<'_>, spent: bool, conditions: &mut Condition
         || report.verb == Verb::RollBack
         || report.failure.is_some() && was_spent(report)
         || matches!(report.situation, Situation::Drifted(_)) && conditions.has("Stalled");
+    if report.waiting.is_some() && is_held_by_a_hook(report) {
+        return;
+    }
     let stands_still = matches!(report.situation, Situation::Paused(_)) || report.dry_run.is_some();
     if blocked && report.failure.is_none() {
         if let Some((reason, message)) = conditions.of("Stalled") {
@@ -440,6 +459,12 @@ fn ready_conditions(report: &Report<'_>, spent: bool, conditions: &mut Condition
         (None, Some(failure)) => conditions.set("Ready", false, failure.reason, &failure.message),
         (None, None) => conditions.set("Ready", ready, reason, &message),
     }
+}
+
+/// Whether a hook that failed holds a deletion, and runs again. `Ready` still has what it said.
+fn is_held_by_a_hook(report: &Report<'_>) -> bool {
+    let failed = attempts::read(report.old, report.attempt).failed > 0;
+    report.verb == Verb::Uninstall && failed && attempts::reason(report.old) == Some("HookFailed")
 }
 
 /// The message of `Stalled` after the last attempt.

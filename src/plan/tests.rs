@@ -2,6 +2,7 @@
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::crds::{Action, Definition};
@@ -90,6 +91,7 @@ fn desired(names: &[&str], previous: Option<&[&str]>) -> Desired {
         operations: None,
         status_fields: None,
         crds: Vec::new(),
+        left_out: BTreeSet::new(),
     }
 }
 

@@ -6,7 +6,7 @@
 //! The kind's schema is the API server's, and its answer says where: `PATH: duplicate entries for key [KEYS]` and
 //! `PATH: field not declared in schema`, one a line (structured-merge-diff, `typed/validate.go`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::{Map, Value};
@@ -16,6 +16,8 @@ use serde_json::{Map, Value};
 pub enum Fault {
     /// A field that the kind does not have was left out.
     Unknown(String),
+    /// A field whose value is null, which its type does not allow, was left out.
+    Null(String),
     /// A list has several items with one key.
     Duplicate(Duplicate),
 }
@@ -85,6 +87,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(path) => write!(f, "the API server does not know {path}; it was left out"),
+            Self::Null(path) => write!(f, "the API server does not take null for {path}; it was left out"),
             Self::Duplicate(Duplicate { path, lost, .. }) => {
                 write!(
                     f,
@@ -116,6 +119,40 @@ pub fn correct(body: &mut Map<String, Value>, message: &str, twins: &mut Twins) 
         *body = object;
     }
     mended.filter(|faults| !faults.is_empty())
+}
+
+/// Leaves out fields that the API server refuses because they are null. Where an object is created without server-side apply, the API server
+/// leaves them out itself. `None` when there is none of them.
+pub fn leave_out_nulls(body: &mut Map<String, Value>, refused: &[String]) -> Option<Vec<Fault>> {
+    let mut faults = Vec::new();
+    remove_nulls(body, "", &refused.iter().map(String::as_str).collect(), &mut faults);
+    (!faults.is_empty()).then_some(faults)
+}
+
+fn remove_nulls(map: &mut Map<String, Value>, path: &str, refused: &BTreeSet<&str>, faults: &mut Vec<Fault>) {
+    let dot = if path.is_empty() { "" } else { "." };
+    map.retain(|key, value| {
+        let path = format!("{path}{dot}{key}");
+        let goes = value.is_null() && refused.contains(&*path);
+        if goes {
+            faults.push(Fault::Null(path));
+        } else {
+            remove_nulls_in(value, &path, refused, faults);
+        }
+        !goes
+    });
+}
+
+fn remove_nulls_in(value: &mut Value, path: &str, refused: &BTreeSet<&str>, faults: &mut Vec<Fault>) {
+    match value {
+        Value::Object(map) => remove_nulls(map, path, refused, faults),
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                remove_nulls_in(item, &format!("{path}[{index}]"), refused, faults);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn correct_one(object: &mut Value, line: &str, twins: &mut Twins) -> Option<Fault> {
@@ -312,6 +349,17 @@ mod tests {
 
     fn containers(container: &Value) -> Value {
         json!({"spec": {"containers": [{"name": "x"}, container]}})
+    }
+
+    #[test]
+    fn b3_a_null_that_is_refused_is_left_out_and_no_other_is() {
+        let mut body = json!({"spec": {"tpm": null, "other": null, "disks": [{"size": null}, null], "a": {"b": null}}});
+        let refused = ["spec.tpm", "spec.disks[0].size", "spec.disks[1]", "spec.a"].map(str::to_owned);
+        let faults = super::leave_out_nulls(body.as_object_mut().unwrap(), &refused).unwrap();
+        assert_eq!(body, json!({"spec": {"other": null, "disks": [{}, null], "a": {"b": null}}}));
+        let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        assert!(texts[0].starts_with("the API server does not take null for spec.tpm;"), "{texts:?}");
+        assert_eq!(super::leave_out_nulls(body.as_object_mut().unwrap(), &refused), None);
     }
 
     #[test]

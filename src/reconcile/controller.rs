@@ -231,7 +231,7 @@ impl Controller {
         self.watch_history();
         let Self { tasks, stop, .. } = self;
         for (kind, served) in self.ctx.kinds.all().into_iter().enumerate() {
-            let task = serve_kind(Arc::clone(&self.ctx), kind, tasks.clone(), stop.clone());
+            let task = serve_kind(Arc::clone(&self.ctx), kind, tasks.clone(), stop.clone(), || ());
             tasks.base(format!("custom resources of {}", served.gvk()), task);
         }
     }
@@ -308,7 +308,14 @@ async fn watch_kinds_in_use(ctx: Arc<Context>, synced: Arc<Notify>, stop: Cancel
 }
 
 /// Watches the custom resources of a kind while the API server serves the kind, and waits while it does not.
-pub async fn serve_kind(ctx: Arc<Context>, kind: usize, tasks: Tasks, stop: CancellationToken) {
+/// Reports each time that the API server stops serving it.
+pub async fn serve_kind(
+    ctx: Arc<Context>,
+    kind: usize,
+    tasks: Tasks,
+    stop: CancellationToken,
+    unserved: impl Fn() + Send,
+) {
     let gvk = ctx.kinds.get(kind).gvk().clone();
     let mut pause = FIRST_SEARCH;
     let mut said = false;
@@ -349,6 +356,7 @@ pub async fn serve_kind(ctx: Arc<Context>, kind: usize, tasks: Tasks, stop: Canc
                     return;
                 }
                 ctx.discovery.forget(&gvk);
+                unserved();
             }
             Ok(None) if !said => {
                 tracing::warn!(kind = %gvk, "the API server does not serve this kind; waiting for its definition");

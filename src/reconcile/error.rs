@@ -7,6 +7,10 @@ use crate::plan::hooks::Event;
 use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 
+/// How a deletion that is held by a hook continues.
+const HOW_TO_GO_ON: &str = "It is tried again with growing pauses; a new text in the annotation tillerman.dev/reconcile-at tries again \
+    now, and tillerman.dev/hooks: \"off\" deletes without hooks.";
+
 /// Why a pass failed. `Display` shows no text of other authors; [`Error::text`] contains it.
 #[derive(Clone, Debug)]
 pub enum Error {
@@ -29,6 +33,8 @@ pub enum Error {
         /// Whether the hook ran into its timeout.
         timeout: bool,
     },
+    /// Whether delete hooks have to run before anything is deleted is not known, for this reason.
+    HooksUnknown(Text),
     /// The objects did not get ready in time.
     NotReady(Text),
     /// The record does not match what the chart renders, or the two cannot be compared.
@@ -70,7 +76,19 @@ impl Error {
                 text.as_str(),
                 "what the chart renders cannot be applied (the message may quote a Secret and is not shown)",
             ),
+            Self::Hook { event, hook, why, .. } if event.is_deletion() => {
+                let kept = match event {
+                    Event::PreDelete => "nothing is deleted",
+                    _ => "the custom resource and its record stay",
+                };
+                let intro = format!("{event} hook {hook} failed, so {kept}. {HOW_TO_GO_ON} It says: ");
+                Text::own(intro).and(why.clone())
+            }
             Self::Hook { event, hook, why, .. } => Text::own(format!("{event} hook {hook} failed: ")).and(why.clone()),
+            Self::HooksUnknown(why) => Text::own(format!(
+                "nothing is deleted, because the delete hooks of the release are not known. {HOW_TO_GO_ON} The reason: "
+            ))
+            .and(why.clone()),
             Self::NotReady(why) => Text::own("not ready in time: ").and(why.clone()),
             Self::Unverified { revision, why } => Text::own(format!(
                 "nothing is taken from the record of revision {revision}, which somebody else may have written: "
@@ -99,6 +117,7 @@ impl Error {
             Self::Render(_) | Self::Renderer(_) => "RenderError",
             Self::Manifest(_) => "InvalidManifest",
             Self::Hook { .. } => "HookFailed",
+            Self::HooksUnknown(_) => "HooksUnknown",
             Self::NotReady(_) => "NotReady",
             Self::Unverified { .. } => "RecordNotVerified",
             Self::NotAllowed(_) => "NamespaceNotAllowed",
@@ -120,6 +139,9 @@ impl Error {
             | Self::Values(_)
             | Self::SetAside
             | Self::NotReady(_) => Retry::Never,
+            // A deletion loses data for good, so it waits for its hooks (docs/design/applying.md D2).
+            Self::Hook { event, .. } if event.is_deletion() => Retry::Always,
+            Self::HooksUnknown(_) => Retry::Always,
             // The author of the hook chose this timeout, so the hook gets no second one.
             Self::Hook { timeout, .. } => {
                 if *timeout {

@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::apply::objects::of_anybody;
+use super::apply::hooks::REMEDY;
+use super::apply::objects::{claim, update_beside};
 use super::apply::{Applied, Waiting};
 use super::context::Context;
 use super::error::Error;
@@ -23,6 +24,7 @@ use crate::mask::Text;
 use crate::plan::Verb;
 use crate::plan::claim::Ownership;
 use crate::plan::hooks::DeletePolicy;
+use crate::plan::objects::names_owner;
 use crate::plan::operations::begin::{Begin, Blocked, begin, due, see, unknown};
 use crate::plan::operations::document::Operations;
 use crate::plan::operations::next::{OperationStep, Said, Trouble, View, judge, next};
@@ -192,7 +194,8 @@ impl Pass<'_> {
         let Self { observed, operations, ctx, .. } = *self;
         let now = observed.facts.now;
         let (placed, watched) = self.place(running).await?;
-        let (live, unsynced) = ctx.cache.objects_of(&observed.key, placed.iter().map(|p| &p.id), watched);
+        let (mut live, unsynced) = ctx.cache.objects_of(&observed.key, placed.iter().map(|p| &p.id), watched);
+        live.retain(|_, live| names_owner(&observed.facts, live));
         let why = || ctx.cache.blind(&unsynced).unwrap_or_else(|| "the first list of what it makes".to_owned());
         let unknown = (!unsynced.is_empty()).then(why);
         let timeout = self.timeout();
@@ -293,15 +296,21 @@ impl Pass<'_> {
                 let Some(object) = observed.cluster.get(&resource, id).await? else { return Ok(Ok(now)) };
                 let found = ctx.cache.wrote_object(&id.gvk, &object).map(|(_, live)| live);
                 let Some(found) = found else { return Ok(Ok(now + UNKNOWN)) };
+                if let Ownership::Refused(why) = claim(&object, observed, ctx) {
+                    return Ok(Err(Text::own(format!("an object of its name exists, and {why}; or {REMEDY}"))));
+                }
                 if Mark::of(running).made(&found).is_some() {
                     return Ok(Ok(now));
                 }
-                if !hook.has_policy(DeletePolicy::BeforeCreation) && found.hook.is_none() {
-                    let why = "an object of its name exists, and its delete policy does not say before-hook-creation";
-                    return Ok(Err(why.into()));
-                }
-                if let Ownership::Refused(why) = of_anybody(&object, observed, ctx) {
-                    return Ok(Err(Text::own(format!("an object of its name exists, and {why}"))));
+                if !hook.has_policy(DeletePolicy::BeforeCreation) && !hook.is_a_run() && !found.deleting {
+                    return match update_beside(observed, &resource, id, &object, &Value::Object(body.clone())).await {
+                        Ok(object) => {
+                            ctx.cache.wrote_object(&id.gvk, &object);
+                            Ok(Ok(now))
+                        }
+                        Err(e) if e.is_outage() || e.is_conflict() => Err(e.into()),
+                        Err(e) => Ok(Err(e.text())),
+                    };
                 }
                 if !found.deleting {
                     self.delete(id, &found.uid, false).await?;

@@ -16,19 +16,24 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::error::Error;
-use super::memory::trusted::LeftOut;
+use super::memory::trusted::{Instead, LeftOut};
 use super::notify::event;
 use super::observe::observed::Observed;
 use super::observe::records::read_record;
 use super::render::draw::{Drawn, MAX_OBJECTS, Surroundings, draw};
-use super::render::values;
+use super::render::{id_of, values, waits_for_hooks};
+use crate::kind::switches::DeletionPolicy;
+use crate::mask::Text;
+use crate::members::document::{Members, ScaleHook};
+use crate::plan::objects::is_ours;
 use crate::plan::situation::{RevisionKind, Situation, operation};
 use crate::release::compare::is_rendering;
+use crate::release::live::Live;
 use crate::release::object::{Object, ObjectId};
 use crate::release::record::{HookRecord, Record, hooks_of};
 use crate::release::secret::Revision;
 use crate::release::status_fields::StatusFields;
-use crate::render::Release;
+use crate::render::{Hook, Release};
 
 /// The number of renderings that a record is compared with before it is rejected: two random words of one digit are
 /// equal in one of ten cases.
@@ -41,6 +46,9 @@ const AHEAD: Duration = Duration::from_secs(397 * 86_400 + 3_661);
 /// chart renders exactly the same.
 const PRIVILEGED: [&str; 4] =
     ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "rbac.authorization.k8s.io"];
+
+/// The events of a deletion.
+const DELETION: [&str; 2] = ["pre-delete", "post-delete"];
 
 /// The maximum number of object names in an event.
 const NAMED: usize = 5;
@@ -74,6 +82,9 @@ pub async fn verify(mut observed: Observed, ctx: &Context) -> Result<Verified, B
 }
 
 async fn leave_out(observed: &mut Observed, ctx: &Context) -> Result<(), Error> {
+    if is_unread(observed) {
+        return look_for_hooks(observed, ctx).await;
+    }
     let Some(revision) = in_question(observed) else { return Ok(()) };
     let left_out = match ctx.memory.trusted.get(&observed.owner, &revision) {
         Some(left_out) => left_out,
@@ -86,8 +97,11 @@ async fn leave_out(observed: &mut Observed, ctx: &Context) -> Result<(), Error> 
                 render_again(observed);
                 return Ok(());
             }
-            Err(error) if observed.situation == Situation::Uninstall && !is_passing(&error) => {
-                say_skipped(observed, &error, ctx);
+            Err(error) if is_passing(&error) => return Err(error),
+            Err(error) if waits_for_hooks(observed) && names_hooks(observed, &revision) => {
+                return Err(Error::HooksUnknown(unknown_hooks(&error.text())));
+            }
+            Err(_) if observed.situation == Situation::Uninstall => {
                 let hooks = observed.record.as_ref().ok().and_then(Option::as_ref).map_or(0, |r| r.hooks().len());
                 Arc::new(LeftOut {
                     hooks: (0..hooks).collect(),
@@ -97,7 +111,6 @@ async fn leave_out(observed: &mut Observed, ctx: &Context) -> Result<(), Error> 
                     ..LeftOut::default()
                 })
             }
-            Err(error) if is_passing(&error) => return Err(error),
             Err(error) => return Err(Error::Unverified { revision: revision.revision, why: error.text() }),
         },
     };
@@ -118,7 +131,62 @@ async fn leave_out(observed: &mut Observed, ctx: &Context) -> Result<(), Error> 
     {
         known.status_fields = None;
     }
+    if let Some(instead) = &left_out.instead {
+        if let Ok(Some(record)) = &mut observed.record {
+            record.set_hooks(&instead.hooks);
+        }
+        observed.members.clone_from(&instead.members);
+    }
     observed.left_out = left_out;
+    Ok(())
+}
+
+fn unknown_hooks(why: &Text) -> Text {
+    Text::own("the record cannot be compared with what the chart renders: ").and(why.clone())
+}
+
+/// Whether a record names hooks of a deletion.
+fn names_hooks(observed: &Observed, revision: &Revision) -> bool {
+    let is_deletion = |hook: &HookRecord| hook.events.iter().any(|event| DELETION.contains(&event.as_str()));
+    let has_hooks = observed.record.as_ref().is_ok_and(|r| r.iter().any(|r| r.hooks().iter().any(is_deletion)));
+    let members = revision.members.as_deref().and_then(Members::decode);
+    has_hooks || members.is_some_and(|members| members.hooks.iter().any(ScaleHook::is_before_deletion))
+}
+
+/// Whether something is to be deleted although the record of the release, which would name the delete hooks, is gone or
+/// cannot be read.
+fn is_unread(observed: &Observed) -> bool {
+    let Observed { facts, corrupted, .. } = observed;
+    let exists = |live: &Live| is_ours(facts, live) && !live.deleting;
+    let is_unread = *corrupted || facts.history.is_empty();
+    waits_for_hooks(observed) && facts.foreign.is_none() && is_unread && facts.live.values().any(exists)
+}
+
+/// Refuses a deletion without a record if the chart has hooks for it: nobody knows what they would be.
+async fn look_for_hooks(observed: &Observed, ctx: &Context) -> Result<(), Error> {
+    let refused = |why: Text| Err(Error::HooksUnknown(Text::own("the release record cannot be read, and ").and(why)));
+    let noted = Arc::default();
+    let surroundings = Surroundings { lookups: &noted, ahead: Duration::ZERO };
+    let release = Release {
+        name: observed.owner.release_name.to_string(),
+        namespace: observed.owner.release_namespace.to_string(),
+        revision: observed.facts.history.last().map_or(1, |newest| newest.revision),
+        is_upgrade: false,
+    };
+    let drawn = match values::complete(observed, ctx).await {
+        Ok(values) => draw(observed, values, release, surroundings, ctx).await,
+        Err(error) => Err(error),
+    };
+    let drawn = match drawn {
+        Ok(drawn) => drawn,
+        Err(error) if is_passing(&error) => return Err(error),
+        Err(error) => return refused(error.text()),
+    };
+    let is_deletion = |hook: &Hook| hook.events.iter().any(|event| DELETION.contains(&event.as_str()));
+    let is_before = |members: &Arc<Members>| members.hooks.iter().any(ScaleHook::is_before_deletion);
+    if drawn.rendered.hooks.iter().any(is_deletion) || drawn.members.iter().any(is_before) {
+        return refused(Text::own("the chart has hooks that run at a deletion"));
+    }
     Ok(())
 }
 
@@ -134,6 +202,8 @@ fn in_question(observed: &Observed) -> Option<Revision> {
     match observed.situation {
         Situation::RollBack(to) => observed.facts.history.iter().find(|r| r.revision == to).cloned(),
         Situation::Drifted(_) | Situation::Unfinished => Some(head.clone()),
+        // No hook runs, and what is deleted names its owner.
+        Situation::Uninstall if !observed.facts.switches.hooks && !orphans(observed) => None,
         Situation::Uninstall => (has_orders || has_hooks()).then(|| head.clone()),
         Situation::Settled
         | Situation::Finished
@@ -144,6 +214,10 @@ fn in_question(observed: &Observed) -> Option<Revision> {
         | Situation::Changed => (has_orders || observed.shows_news).then(|| head.clone()),
         Situation::New | Situation::Waiting | Situation::Leave | Situation::Abandoned => None,
     }
+}
+
+fn orphans(observed: &Observed) -> bool {
+    observed.facts.switches.deletion_policy == DeletionPolicy::Orphan
 }
 
 /// Whether the API server failed or the pass was outdated. The next pass compares again.
@@ -189,10 +263,28 @@ async fn compare(observed: &Observed, revision: &Revision, ctx: &Context) -> Res
             return Ok(Compared::Counts(left_out));
         }
         if count + 1 == RENDERINGS {
-            return Ok(judge(observed, record.as_ref(), revision, left_out, &drawn, same_inputs, ctx));
+            let compared = judge(observed, record.as_ref(), revision, left_out, &drawn, same_inputs, ctx);
+            return Ok(match compared {
+                Compared::Counts(left_out) if observed.situation == Situation::Uninstall => {
+                    Compared::Counts(with_hooks_of(left_out, drawn.swap_remove(0)))
+                }
+                compared => compared,
+            });
         }
     }
     unreachable!("the last rendering is judged")
+}
+
+/// A deletion runs the hooks that the chart renders, where those of the record are not rendered so: another version of the chart changes
+/// the labels of a hook, and what it guards must not go without it.
+fn with_hooks_of(mut left_out: LeftOut, drawn: Drawn) -> LeftOut {
+    if left_out.hooks.is_empty() && !left_out.members {
+        return left_out;
+    }
+    left_out.hooks.clear();
+    left_out.members = false;
+    left_out.instead = Some(Arc::new(Instead { hooks: drawn.rendered.hooks, members: drawn.members }));
+    left_out
 }
 
 /// Decides about a record that differs.
@@ -367,21 +459,9 @@ async fn is_inventory_of(
     let (Some(inventory), Some(record)) = (&revision.inventory, record) else { return Ok(true) };
     let mut ids: BTreeSet<ObjectId> = BTreeSet::new();
     for object in record.objects()? {
-        let namespaced = ctx.discovery.resolve(&object.gvk).await?.is_none_or(|resource| resource.namespaced);
-        let of_release = || Arc::clone(&observed.owner.release_namespace);
-        let namespace = namespaced.then(|| object.namespace.as_deref().map_or_else(of_release, Into::into));
-        ids.insert(ObjectId { gvk: object.gvk, namespace, name: object.name.into() });
+        ids.insert(id_of(&object, observed, ctx).await?);
     }
     // A revision in progress lists what it has applied so far.
     let is_whole = revision.status == crate::release::record::Status::Deployed;
     Ok(inventory.0.keys().all(|id| ids.contains(id)) && (!is_whole || inventory.0.len() == ids.len()))
-}
-
-fn say_skipped(observed: &Observed, error: &Error, ctx: &Context) {
-    let note = format!(
-        "the delete hooks of release {} are not run: the record cannot be compared with what the chart renders: {}",
-        observed.owner.release_name,
-        ctx.show(observed, &error.text())
-    );
-    event(observed, ctx, true, "HooksSkipped", note);
 }

@@ -179,6 +179,28 @@ pub fn is_applied(managed: &[Value]) -> bool {
     others.next().is_none() || main.any(|e| is_ours(e) || is_helm(e))
 }
 
+/// Whether somebody has made or changed an object with kubectl.
+pub fn is_by_kubectl(managed: &[Value]) -> bool {
+    managed.iter().any(|entry| !has_subresource(entry) && manager(entry).starts_with(KUBECTL))
+}
+
+/// `managedFields` in which what `applier` wrote by a create or an update, and what Helm wrote, is as if `applier` had applied it: the next
+/// apply removes what it lacks. `None` when that is so.
+pub fn as_applied(managed: &[Value], applier: &str, api_version: &str) -> Option<Vec<Value>> {
+    let is_applied = |e: &Value| manager(e) == applier && e.get("operation").is_some_and(|o| o == "Apply");
+    let (taken, mut entries): (Vec<&Value>, Vec<&Value>) = managed.iter().partition(|entry| {
+        !has_subresource(entry) && is_of(entry, api_version) && (manager(entry) == applier || is_helm(entry))
+    });
+    if taken.iter().all(|entry| is_applied(entry)) {
+        return None;
+    }
+    let all = taken.into_iter().fold(Fields::default(), |all, entry| all.union(fields(entry)));
+    let entry = json!({"manager": applier, "operation": "Apply", "apiVersion": api_version, "fieldsType": "FieldsV1",
+        "fieldsV1": all.write()});
+    entries.push(&entry);
+    Some(entries.into_iter().cloned().collect())
+}
+
 /// Who owns `spec.replicas` through the subresource `scale`.
 pub fn scalers(managed: &[Value]) -> Vec<&str> {
     let scales = |e: &&Value| {
@@ -186,6 +208,12 @@ pub fn scalers(managed: &[Value]) -> Vec<&str> {
             && e.pointer("/fieldsV1/f:spec/f:replicas").is_some()
     };
     managed.iter().filter(scales).map(manager).collect()
+}
+
+/// Whether an object has no replicas and nobody owns that: who scales to zero through the subresource `scale` owns nothing (tried on 1.36).
+pub fn is_scaled_to_zero(managed: &[Value], object: &Value) -> bool {
+    let owns = |entry: &Value| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some();
+    object.pointer("/spec/replicas").and_then(Value::as_i64) == Some(0) && !managed.iter().any(owns)
 }
 
 /// Our fields.
@@ -227,7 +255,7 @@ fn with_fields(entry: &Value, fields: &Fields) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{hand_over, is_applied, is_in_other_version, needs_hand_over, ours, relinquish, survivors};
+    use super::{as_applied, hand_over, is_applied, is_in_other_version, needs_hand_over, ours, relinquish, survivors};
     use serde_json::{Value, json};
 
     fn entry(manager: &str, operation: &str, fields: &Value) -> Value {
@@ -316,6 +344,16 @@ mod tests {
         assert_eq!(after[2], managed[2]);
         // A map in which each has its own keys is not shared.
         assert_eq!(relinquish(&after), None);
+    }
+
+    #[test]
+    fn what_was_created_is_as_if_it_was_applied() {
+        let (ours, somebody) = (entry("us", "Update", &data(&["a"])), entry("kubectl-edit", "Update", &data(&["c"])));
+        let managed = [ours, entry("helm", "Apply", &data(&["b"])), somebody.clone()];
+        let after = as_applied(&managed, "us", "v1").unwrap();
+        assert_eq!(after, [somebody.clone(), entry("us", "Apply", &data(&["a", "b"]))]);
+        assert_eq!(as_applied(&after, "us", "v1"), None);
+        assert_eq!(as_applied(&[somebody], "us", "v1"), None);
     }
 
     #[test]

@@ -403,6 +403,10 @@ impl Record {
             self.fields.insert("hooks".to_owned(), raw(&hooks));
         }
     }
+    /// Replaces the hooks by rendered ones, none of which has run.
+    pub fn set_hooks(&mut self, hooks: &[Hook]) {
+        self.fields.insert("hooks".to_owned(), raw(&hooks.iter().map(hook_json).collect::<Vec<_>>()));
+    }
     /// Sets status and description, as Helm's `SetStatus`.
     pub fn set_status(&mut self, status: Status, description: &str) {
         self.info.insert("status".to_owned(), status.as_str().into());

@@ -1,4 +1,4 @@
-//! `deletion-policy: snapshot`: nothing is deleted before a backup is there.
+//! `before-delete` hooks: nothing is deleted before a backup is there; with `deletion-policy: snapshot` there has to be such a hook.
 
 use crate::harness::{Space, eventually};
 use crate::kubelet::Kubelet;
@@ -29,13 +29,12 @@ fn a_backup_that_fails_holds_the_deletion_which_says_so_and_how_to_go_without() 
         if now_well.load(Ordering::SeqCst) { (0, String::new()) } else { (1, "no such bucket".to_owned()) }
     });
     let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
-    let annotations = json!({"tillerman.dev/deletion-policy": "snapshot"});
-    space.apply_with("Web", "a", &annotations, &json!({"size": 1}));
+    space.apply("Web", "a", &json!({"size": 1}));
     space.wait("web/a", "Ready", "True");
     space.delete("web/a");
     says(&space, "web/a", &["before-delete hook", "no such bucket", "tillerman.dev/hooks"]);
     eventually("it is tried again", || match tried.load(Ordering::SeqCst) {
-        n if n >= 3 => Ok(()),
+        n if n >= 2 => Ok(()),
         n => Err(format!("{n} times")),
     });
     assert!(space.get("statefulset/a-db").unwrap()["metadata"]["deletionTimestamp"].is_null());

@@ -123,8 +123,22 @@ fn a_chart_that_cannot_be_used_takes_no_api_away() {
     patch(&json!({"binaryData": {"web.tgz": binary}}).to_string());
     wait(&space, "Served");
     operator.rests(&space, 2);
+    let of = format!("shops.{}/a", group(&space));
+    assert_eq!(space.get(&of).unwrap()["metadata"]["finalizers"].as_array().map(Vec::len), Some(1));
     kubectl(&["delete", "chartdefinition", &space.name], None).unwrap();
-    assert!(space.kubectl(&["get", &format!("shops.{}", group(&space)), "a"]).is_ok());
+    // It says that nobody serves it, and its deletion would wait for nobody.
+    let left = space.get(&of).unwrap();
+    assert_eq!(left["metadata"].get("finalizers"), None);
+    let conditions = left["status"]["conditions"].as_array().unwrap();
+    let ready = conditions.iter().find(|condition| condition["type"] == "Ready").unwrap();
+    assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("NotServed")));
+    assert!(
+        ready["message"].as_str().unwrap().contains(&format!("the ChartDefinition {} was deleted", space.name)),
+        "{ready}"
+    );
+    operator.settle();
+    assert_eq!(space.get(&of).unwrap()["metadata"].get("finalizers"), None);
+    assert!(space.get("configmap/a-config").is_ok());
     // It is nobody's, so a new definition does not take it.
     define(&space, &chart("web.tgz"), &json!({}));
     let why = wait(&space, "Conflict");
@@ -132,8 +146,50 @@ fn a_chart_that_cannot_be_used_takes_no_api_away() {
     let label = format!("tillerman.dev/definition={}", space.name);
     kubectl(&["label", "crd", &format!("shops.{}", group(&space)), &label], None).unwrap();
     wait(&space, "Served");
+    // It is served again, also before anything of it changes.
+    eventually("its deletion waits for the operator again", || {
+        let shop = space.get(&of)?;
+        let is_held = shop["metadata"]["finalizers"].as_array().is_some_and(|all| all.len() == 1);
+        let says = shop["status"]["conditions"].to_string();
+        if is_held && !says.contains("NotServed") { Ok(()) } else { Err(shop.to_string()) }
+    });
     shop(&space, &json!({"greeting": "again"})).unwrap();
     space.wait_field("configmap/a-config", "/data/greeting", &json!("again"));
+    // One that is left again goes at once.
+    define(&space, &chart("web.tgz"), &json!({"onDelete": "Orphan"}));
+    wait(&space, "Served");
+    kubectl(&["delete", "chartdefinition", &space.name], None).unwrap();
+    space.kubectl(&["delete", &of, "--timeout=30s"]).unwrap();
+    assert!(operator.stop());
+}
+
+/// kro#1413.
+#[test]
+fn a_definition_that_somebody_deletes_is_made_again() {
+    let space = Space::new("crd-deleted");
+    let operator = operator(&space);
+    define(&space, &json!({"path": repository("tests/charts/web")}), &json!({}));
+    wait(&space, "Served");
+    eventually("the API takes a custom resource", || shop(&space, &json!({"greeting": "hi"})));
+    space.wait_field("configmap/a-config", "/data/greeting", &json!("hi"));
+    operator.settle();
+    let crd = format!("customresourcedefinitions.apiextensions.k8s.io/shops.{}", group(&space));
+    let uid = || -> Result<Value, String> {
+        let object: Value =
+            serde_json::from_str(&kubectl(&["get", &crd, "-o", "json"], None)?).map_err(|e| e.to_string())?;
+        Ok(object["metadata"]["uid"].clone())
+    };
+    let before = uid().unwrap();
+    // Its custom resources go with it, and the operator takes their objects away before.
+    kubectl(&["delete", &crd], None).unwrap();
+    eventually_within(30, "it is made again", || match uid()? {
+        uid if uid == before => Err("it is the old one".to_owned()),
+        uid => Ok(uid),
+    });
+    space.wait_gone("configmap/a-config");
+    eventually("the API takes a custom resource", || shop(&space, &json!({"greeting": "again"})));
+    space.wait_field("configmap/a-config", "/data/greeting", &json!("again"));
+    wait(&space, "Served");
     assert!(operator.stop());
 }
 

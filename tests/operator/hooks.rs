@@ -236,36 +236,6 @@ fn d2_a_custom_resource_goes_after_its_delete_hooks() {
     assert_eq!(space.helm(&["list", "-q"]).unwrap(), "");
 }
 
-/// docs/design/lessons.md pain 12: a custom resource goes in the end.
-#[test]
-fn d2_a_delete_hook_that_always_fails_is_given_up() {
-    let space = Space::new("hookgiveup");
-    let _operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
-    space.apply("Web", "app", &values("one", &[("del", "Job", "pre-delete", "")]));
-    space.wait("web/app", "Deployed", "True");
-    space.delete("web/app");
-    for _ in 0..5 {
-        end(&space, "app-del", "Failed");
-    }
-    space.wait_gone("web/app");
-    space.wait_gone("configmap/app");
-    assert!(space.wait_event("HooksSkipped").contains("without its delete hooks: HookFailed"));
-}
-
-#[test]
-fn d2_a_delete_hook_of_a_kind_that_nobody_serves_is_given_up() {
-    let space = Space::new("hookunserved");
-    let _operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
-    let hook =
-        json!({"name": "del", "kind": "Nothing", "apiVersion": "nobody.tillerman.dev/v1", "events": "pre-delete"});
-    space.apply("Web", "app", &json!({"hooks": [hook]}));
-    space.wait("web/app", "Deployed", "True");
-    space.delete("web/app");
-    space.wait_gone("web/app");
-    space.wait_gone("configmap/app");
-    assert!(space.wait_event("HooksSkipped").contains("without its delete hooks: HookFailed"));
-}
-
 #[test]
 fn d2_in_a_namespace_that_goes_hooks_are_skipped() {
     let space = Space::new("hookterminating");
@@ -303,4 +273,100 @@ fn with_a_timeout_a_release_that_is_not_ready_in_it_has_failed() {
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(0));
     operator.settle();
     assert_eq!(statuses(&space), ["superseded", "failed", "deployed"]);
+}
+
+#[test]
+fn d6_a_hook_takes_no_object_of_somebody_else() {
+    let space = Space::new("hooktheirs");
+    let operator = space.operator(&space.watches_with(&[("Web", "hooks")], "  allow: [takeOwnership]\n"), &[]);
+    space.kubectl(&["create", "configmap", "app-first", "--from-literal=of=nobody"]).unwrap();
+    let before = space.get("configmap/app-first").unwrap();
+    let policy = "before-hook-creation,hook-succeeded,hook-failed";
+    let spec = values("one", &[("first", "ConfigMap", "pre-install,pre-delete", policy)]);
+    space.apply("Web", "app", &spec);
+    let stalled = space.wait("web/app", "Stalled", "True");
+    assert_eq!(stalled["reason"], "HookFailed");
+    let message = stalled["message"].as_str().unwrap();
+    for words in
+        ["pre-install hook ConfigMap app-first failed", "it has no owner", "take-ownership", "delete or rename"]
+    {
+        assert!(message.contains(words), "{message}");
+    }
+    operator.settle();
+    let same = || assert_eq!(space.get("configmap/app-first").unwrap(), before);
+    same();
+    // Nor does a deletion.
+    space.kubectl(&["delete", "web/app", "--wait=false"]).unwrap();
+    eventually("the deletion is held or over", || match space.get("web/app") {
+        Err(_) => Ok(()),
+        Ok(web) => {
+            let failed = web["status"]["conditions"].to_string().contains("pre-delete hook ConfigMap app-first failed");
+            if failed { Ok(()) } else { Err(web["status"].to_string()) }
+        }
+    });
+    same();
+    let _ = space.kubectl(&["annotate", "web/app", "tillerman.dev/hooks=off"]);
+    space.wait_gone("web/app");
+    same();
+    // A mark of a hook is no mark of an owner.
+    let marked =
+        json!({"metadata": {"annotations": {"helm.sh/hook": "pre-install", "tillerman.dev/hook": "1 pre-install 0"}}});
+    space.kubectl(&["patch", "configmap/app-first", "--type=merge", "-p", &marked.to_string()]).unwrap();
+    let before = space.get("configmap/app-first").unwrap();
+    space.apply("Web", "app", &spec);
+    space.wait("web/app", "Stalled", "True");
+    operator.settle();
+    assert_eq!(space.get("configmap/app-first").unwrap(), before);
+    // Where the kind allows it, a user can give it to the release.
+    space.apply_with("Web", "app", &json!({"tillerman.dev/take-ownership": "true"}), &spec);
+    space.wait("web/app", "Deployed", "True");
+    space.wait_gone("configmap/app-first");
+}
+
+#[test]
+fn d6_a_hook_replaces_what_a_hook_of_helm_left() {
+    let space = Space::new("hookhelms");
+    let chart = crate::harness::repository("tests/charts/hooks").display().to_string();
+    let spec = values("one", &[("first", "ConfigMap", "pre-install,pre-upgrade", "")]);
+    let file = space.file("values.json", &spec.to_string());
+    space.apply("Web", "app", &spec);
+    space.helm(&["install", "app", &chart, "-f", file.to_str().unwrap()]).unwrap();
+    let uid = || space.get("configmap/app-first").map(|found| found["metadata"]["uid"].clone());
+    let made = uid().unwrap();
+    // As helm-operator does: its records name their custom resource, and its hooks do not.
+    let reference = json!([{"apiVersion": "test.tillerman.dev/v1", "kind": "Web", "name": "app", "controller": true,
+        "uid": space.get("web/app").unwrap()["metadata"]["uid"]}]);
+    let patch = json!({"metadata": {"ownerReferences": reference}}).to_string();
+    space.kubectl(&["patch", "secret/sh.helm.release.v1.app.v1", "--type=merge", "-p", &patch]).unwrap();
+    let operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
+    space.apply("Web", "app", &values("two", &[("first", "ConfigMap", "pre-install,pre-upgrade", "")]));
+    space.wait_field("configmap/app", "/data/greeting", &json!("two"));
+    operator.settle();
+    assert_ne!(uid().unwrap(), made);
+    assert_eq!(space.get("configmap/app-first").unwrap()["metadata"]["ownerReferences"][0]["kind"], "Web");
+}
+
+/// As Helm 4.3.1 with server-side apply, which updates the object.
+#[test]
+fn a_hook_without_before_hook_creation_updates_what_its_last_run_left() {
+    let space = Space::new("hookupdate");
+    let _operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
+    let spec = |greeting: &str| values(greeting, &[("up", "ConfigMap", "pre-install,pre-upgrade", "never")]);
+    space.apply("Web", "app", &spec("one"));
+    space.wait("web/app", "Deployed", "True");
+    let before = space.get("configmap/app-up").unwrap();
+    assert_eq!(before["data"], json!({"revision": "1"}));
+    let added = json!({"data": {"of": "somebody"}}).to_string();
+    space.kubectl(&["patch", "configmap/app-up", "--type=merge", "-p", &added]).unwrap();
+    for (revision, greeting) in ["two", "three"].iter().enumerate() {
+        space.apply("Web", "app", &spec(greeting));
+        space.wait_field("configmap/app", "/data/greeting", &json!(greeting));
+        space.wait_field("web/app", "/status/release/revision", &json!(revision + 2));
+        let after = space.get("configmap/app-up").unwrap();
+        assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+        assert_eq!(after["data"], json!({"revision": (revision + 2).to_string(), "of": "somebody"}));
+    }
+    space.wait("web/app", "Ready", "True");
+    space.kubectl(&["delete", "web/app"]).unwrap();
+    space.wait_gone("configmap/app-up");
 }

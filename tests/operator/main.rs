@@ -24,6 +24,7 @@ mod hooks;
 mod immutable;
 mod install;
 mod journal;
+mod kept;
 mod lease;
 mod lifecycle;
 mod lookup;

@@ -452,3 +452,21 @@ fn one_that_runs_is_not_lost_while_the_records_cannot_be_read() {
     assert_eq!(wait_done(&space, "backup@1"), "Succeeded");
     kubectl(&["delete", "clusterrolebinding", &binding], None).unwrap();
 }
+
+#[test]
+fn an_operation_takes_no_object_of_somebody_else() {
+    let space = Space::new("optheirs");
+    let policy = json!({"helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"});
+    let operator = installed(&space, "hooks", &values("one", &[("list", "ConfigMap", BACKUP, policy)]));
+    space.kubectl(&["create", "configmap", "app-list", "--from-literal=of=nobody"]).unwrap();
+    let before = space.get("configmap/app-list").unwrap();
+    ask(&space, "backup@1");
+    assert_eq!(wait_done(&space, "backup@1"), "Failed");
+    let message = space.wait("web/app", "OperationFailed", "True")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("ConfigMap app-list") && message.contains("delete or rename that object"), "{message}");
+    operator.settle();
+    assert_eq!(space.get("configmap/app-list").unwrap(), before);
+    space.kubectl(&["delete", "configmap/app-list"]).unwrap();
+    ask(&space, "backup@2");
+    assert_eq!(wait_done(&space, "backup@2"), "Succeeded");
+}

@@ -91,6 +91,44 @@ fn r1_all_items_of_one_key_are_kept_as_helm_keeps_them() {
     operator.settle();
 }
 
+/// cozystack#2602: Helm creates such objects, since the API server leaves the null out then.
+#[test]
+fn a_null_in_a_custom_resource_is_left_out_and_said() {
+    let (space, operator) = with_objects("nulls");
+    let group = format!("{}.tillerman.dev", space.name);
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("machines.{group}")},
+        "spec": {"group": group, "scope": "Namespaced", "names": {"kind": "Machine", "plural": "machines"}, "versions": [{
+            "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
+                "type": "object", "properties": {"s": {"type": "string"}, "tpm": {"type": "object"},
+                    "free": {"type": "string", "nullable": true}, "disks": {"type": "array", "items": {"type": "object", "properties": {
+                        "size": {"type": "integer"}}}}}}}}}}]}});
+    crate::harness::kubectl(&["apply", "-f", "-"], Some(&definition.to_string())).unwrap();
+    crate::harness::established(&format!("crd/machines.{group}"));
+    let spec = json!({"s": "x", "tpm": null, "free": null, "disks": [{"size": null}]});
+    let machine =
+        json!({"apiVersion": format!("{group}/v1"), "kind": "Machine", "metadata": {"name": "m"}, "spec": spec});
+    apply(&space, &[machine]);
+    deployed(&space, 1);
+    let of = format!("machines.{group}/m");
+    let live = space.get(&of).unwrap();
+    assert_eq!(
+        (&live["spec"]["s"], &live["spec"]["disks"], live["spec"].get("tpm")),
+        (&json!("x"), &json!([{}]), None)
+    );
+    let events = space.list("events").unwrap();
+    let said: String =
+        events.iter().filter(|e| e["reason"] == "ManifestMended").map(|e| e["message"].to_string()).collect();
+    assert!(said.contains("does not take null for spec.tpm") && said.contains("spec.disks[0].size"), "{said}");
+    assert!(!said.contains("spec.free"), "{said}");
+    let before = operator.settle();
+    assert_eq!(operator.settle(), before);
+    // It is drift as any other.
+    space.kubectl(&["patch", &of, "--type=merge", "-p", r#"{"spec": {"s": "theirs"}}"#]).unwrap();
+    space.wait_field(&of, "/spec/s", &json!("x"));
+    crate::harness::kubectl(&["delete", "crd", &format!("machines.{group}"), "--wait=false"], None).unwrap();
+}
+
 /// A release that Helm made on the client's side, which has the twins.
 #[test]
 fn r1_taking_over_a_release_with_twins_changes_nothing() {

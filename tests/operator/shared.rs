@@ -53,6 +53,65 @@ fn c4_replicas_that_an_autoscaler_set_are_left_to_it_until_the_chart_says_anothe
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(3));
 }
 
+/// An autoscaler that scales to zero owns nothing, as kubectl at zero.
+#[test]
+fn c4_what_an_autoscaler_scaled_to_zero_stays_there() {
+    let space = Space::new("c4-zero");
+    let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"}, "spec": {
+        "minReplicas": 1, "maxReplicas": 5, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "app-web"}}});
+    let operator = deployed(&space, &json!({"replicas": 2}));
+    // Without an autoscaler it is drift.
+    scale(&space, 0, "keda-operator");
+    space.wait_field("deployment/app-web", "/spec/replicas", &json!(2));
+    operator.settle();
+    // One of the namespace, which is not of the release.
+    let body = scaler.to_string();
+    kubectl(&["-n", &space.name, "apply", "-f", "-"], Some(&body)).unwrap();
+    scale(&space, 0, "keda-operator");
+    operator.settle();
+    assert_eq!(replicas(&space), 0);
+    let before = operator.sent();
+    assert_eq!(operator.settle(), before);
+    // At the next upgrade, too, and when something else of the object is repaired.
+    space.apply("Web", "app", &json!({"replicas": 2, "image": "web:2"}));
+    space.wait_field("deployment/app-web", "/spec/template/spec/containers/0/image", &json!("web:2"));
+    space.wait_field("web/app", "/status/release/revision", &json!(2));
+    operator.settle();
+    assert_eq!(replicas(&space), 0);
+    space.kubectl(&["set", "image", "deployment/app-web", "*=theirs"]).unwrap();
+    space.wait_field("deployment/app-web", "/spec/template/spec/containers/0/image", &json!("web:2"));
+    operator.settle();
+    assert_eq!(replicas(&space), 0);
+    // It wakes up, and what it says then counts.
+    scale(&space, 3, "keda-operator");
+    operator.settle();
+    assert_eq!(replicas(&space), 3);
+}
+
+#[test]
+fn c4_an_autoscaler_of_the_release_may_scale_to_zero() {
+    let space = Space::new("c4-own-zero");
+    let operator = space.operator(&space.watches(&[("Web", "tenant")]), &[]);
+    let deployment = |image: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "app-web"}, "spec": {"replicas": 2,
+            "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": image}]}}}})
+    };
+    let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"}, "spec": {
+        "minReplicas": 1, "maxReplicas": 5, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "app-web"}}});
+    space.apply("Web", "app", &json!({"text": "", "objects": [deployment("a:1"), scaler]}));
+    space.wait("web/app", "Deployed", "True");
+    operator.settle();
+    assert_eq!(replicas(&space), 2);
+    scale(&space, 0, "keda-operator");
+    operator.settle();
+    assert_eq!(replicas(&space), 0);
+    space.apply("Web", "app", &json!({"text": "", "objects": [deployment("a:2"), scaler]}));
+    space.wait_field("deployment/app-web", "/spec/template/spec/containers/0/image", &json!("a:2"));
+    operator.settle();
+    assert_eq!(replicas(&space), 0);
+}
+
 #[test]
 fn c4_a_humans_scale_is_drift() {
     let space = Space::new("c4-human");

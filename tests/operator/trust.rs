@@ -60,7 +60,7 @@ fn an_annotation_that_the_kind_does_not_allow_changes_nothing_and_says_what_to_s
     assert_eq!(space.wait_event("AnnotationNotAllowed"), message);
     // What belongs to nobody stays nobody's.
     let failed = space.wait("web/app", "Ready", "False");
-    assert!(failed["message"].as_str().unwrap().contains("nobody says whose it is"), "{failed}");
+    assert!(failed["message"].as_str().unwrap().contains("it has no owner"), "{failed}");
     space.kubectl(&["delete", "configmap/app-config"]).unwrap();
     space.wait_web("app");
     let config = space.get("configmap/app-config").unwrap();

@@ -404,7 +404,9 @@ pub fn summary(gvk: &Gvk, object: &Value) -> Option<(ObjectId, Live)> {
         uid: text("uid")?.into(),
         resource_version: text("resourceVersion")?.parse().unwrap_or(0),
         digest: owned::digest(managed, object.as_object()?).map(Into::into),
-        shared: managers::needs_hand_over(managed) || !managers::scalers(managed).is_empty(),
+        shared: managers::needs_hand_over(managed)
+            || !managers::scalers(managed).is_empty()
+            || managers::is_scaled_to_zero(managed, object),
         owner_uid: controller.and_then(|r| r.get("uid")).and_then(Value::as_str).map(Into::into),
         marks: if controller.is_none() { marks(metadata).map(Into::into) } else { None },
         kept: policy.is_some_and(|p| p.trim().eq_ignore_ascii_case("keep")),

@@ -15,8 +15,6 @@ const FIRST_PAUSE: i64 = 5;
 const LAST_PAUSE: i64 = 300;
 /// When to look again if an event is lost. Normally every change causes an event.
 const LOOK: Duration = Duration::from_secs(60);
-/// Runs of a hook before a deletion that may fail. After them the custom resource is deleted without the hook.
-const FAREWELLS: u32 = 5;
 /// The time for the controller of stateful sets to observe a change.
 const CONTROLLER: Duration = Duration::from_secs(2);
 
@@ -91,29 +89,15 @@ pub fn decide(view: &View<'_>) -> MemberStep<Action> {
     }
 }
 
-/// The step that has to precede a deletion; `Quiet` if there is none any more. A hook that keeps failing does not block
-/// the deletion unless it `must` succeed; a hook that refuses does block it. `since` distinguishes this custom resource
-/// from another one of the same name.
-pub fn before_deletion(view: &View<'_>, since: i64, must: bool) -> MemberStep<Action> {
+/// The step that has to precede a deletion; `Quiet` if there is none any more. A hook that fails or refuses blocks the
+/// deletion, which cannot be undone. `since` distinguishes this custom resource from another one of the same name.
+pub fn before_deletion(view: &View<'_>, since: i64) -> MemberStep<Action> {
     if let Some(why) = &view.observed.blind {
         return MemberStep::Wait { why: why.clone(), after: LOOK };
     }
     let moving = Move { kind: MoveKind::Leave, ordinal: 0, since };
-    let given_up = |hook: &&ScaleHook| {
-        let failed = |job: &SeenJob| {
-            let spent = job.run.attempt + 1 >= FAREWELLS && job.run.since == since && job.run.digest == hook.digest;
-            let of_hook = job.run.event == Event::BeforeDelete && job.run.hook == hook.name && job.run.set == view.set;
-            spent && of_hook && matches!(job.state, State::Ended(Ended::Failed(..) | Ended::Unknown { .. }, _))
-        };
-        view.observed.jobs.iter().any(failed)
-    };
     let sizes = Sizes { from: view.workload.replicas, to: 0 };
-    let hooks =
-        view.hooks.iter().filter(|hook| hook.events.contains(&Event::BeforeDelete) && (must || !given_up(hook)));
-    hooks
-        .map(|hook| one(view, &moving, Event::BeforeDelete, sizes, hook))
-        .find_map(|step| step)
-        .unwrap_or(MemberStep::Quiet)
+    event(view, &moving, Event::BeforeDelete, sizes).unwrap_or(MemberStep::Quiet)
 }
 
 /// No latch is stored: this is a new StatefulSet, one that was taken over, or one whose custom resource lost its

@@ -5,33 +5,41 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::objects::{claim, is_nobodys, update_beside};
 use super::{Run, Waiting};
 use crate::cluster::client::{Answer, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::mask::Text;
-use crate::plan::claim::Ownership;
+use crate::plan::claim::{Ownership, is_left_by_helm};
 use crate::plan::hooks;
 use crate::plan::hooks::{DeletePolicy, Event, Hook};
-use crate::plan::objects::is_others;
+use crate::plan::objects::names_owner;
 use crate::reconcile::error::Error;
+use crate::reconcile::observe::records::read_record;
 use crate::reconcile::render::secrets::learn;
 use crate::release::hook_run::{HookOutcome, HookRun};
 use crate::release::live::Live;
-use crate::release::object::ObjectId;
-use crate::release::record::{LastRun, Phase};
+use crate::release::object::{ObjectId, metadata};
+use crate::release::record::{HookRecord, LastRun, Phase};
+
+/// The most records that are read to learn whether a hook of Helm made an object.
+const READ: usize = 10;
+
+/// What can be done about an object of somebody else that has the name of a hook's object.
+pub const REMEDY: &str = "delete or rename that object, or give the chart's object another name";
 
 /// Seconds until the next look at an object that is being deleted, if no event arrives earlier.
 const GOING: i64 = 5;
 
 impl Run<'_> {
-    /// Creates the object of a hook. First deletes an object of the same name, if the hook's policy requires it or the
-    /// object is an earlier run of this operator.
+    /// Creates the object of a hook. First deletes an object of the same name that belongs to the release, if the hook's
+    /// policy requires it or the object is an earlier run of this operator. If not, that object is updated, as by Helm.
     pub async fn start_hook(&mut self, index: usize, event: Event, again: bool) -> Result<(), Error> {
         let hook = &self.prepared.desired.hooks[index];
         let resource = self.hook_resource(&hook.id).await?;
         self.ctx.watching.objects.ensure(&hook.id.gvk, hook.id.namespace.as_ref());
-        let known = self.observed.facts.live.get(&hook.id).filter(|live| !is_others(&self.observed.facts, live));
+        let known = self.observed.facts.live.get(&hook.id).filter(|live| names_owner(&self.observed.facts, live));
         if let Some(live) = known {
             let this_run = live.hook.as_deref().is_some_and(|run| hook.is_run(run, self.plan.revision, event));
             let goes = hook.has_policy(DeletePolicy::BeforeCreation) || live.hook.is_some() && hook.is_a_run();
@@ -49,6 +57,7 @@ impl Run<'_> {
             Err(e) if e.is_conflict() => match self.make_room(&resource, index, event, again).await? {
                 Room::ThisRun(object) => object,
                 Room::Free => self.observed.cluster.create(&resource, &hook.id, &body, Answer::Object).await?,
+                Room::Taken(object) => update_beside(self.observed, &resource, &hook.id, &object, &body).await?,
                 Room::Going => return Ok(()),
             },
             answer => answer?,
@@ -79,27 +88,54 @@ impl Run<'_> {
         Error::Hook { event, hook, why: error.text(), timeout: false }
     }
 
-    /// Handles an object of the hook's name that the caches did not have.
+    /// Handles an object of the hook's name that exists.
     async fn make_room(&mut self, resource: &Resource, index: usize, event: Event, again: bool) -> Result<Room, Error> {
         let hook = &self.prepared.desired.hooks[index];
         let Some(object) = self.observed.cluster.get(resource, &hook.id).await? else { return Ok(Room::Free) };
+        if let Ownership::Refused(why) = claim(&object, self.observed, self.ctx)
+            && !self.is_left_by_helm(&hook.id, &object).await?
+        {
+            let why = Text::own(format!("an object of its name exists, and {why}; or {REMEDY}"));
+            self.note_run(index, event, Phase::Failed);
+            return Err(Error::Hook { event, hook: hook.id.to_string(), why, timeout: false });
+        }
         let run = HookRun::read(&hook.id.gvk, &object);
         if !again && run.as_ref().is_some_and(|run| hook.is_run(run, self.plan.revision, event)) {
             return Ok(Room::ThisRun(object));
         }
-        let goes = hook.has_policy(DeletePolicy::BeforeCreation) || run.is_some() && hook.is_a_run();
-        let others = match self.objects.claim_of_anybody(&object) {
-            Ownership::Refused(why) => Some(format!("an object of its name exists, and {why}")),
-            Ownership::Ours | Ownership::Adopted => None,
-        };
-        if !goes || others.is_some() {
-            let policy = "an object of its name exists, and its delete policy does not say before-hook-creation";
-            let why = others.map_or_else(|| policy.into(), Text::own);
-            self.note_run(index, event, Phase::Failed);
-            return Err(Error::Hook { event, hook: hook.id.to_string(), why, timeout: false });
+        if !hook.has_policy(DeletePolicy::BeforeCreation) && !(run.is_some() && hook.is_a_run()) {
+            return Ok(Room::Taken(object));
         }
-        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let uid = metadata(&object).get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
         Ok(if self.delete_run(resource, hook, &uid).await? { Room::Free } else { Room::Going })
+    }
+
+    /// Whether a hook of Helm made an object without an owner, for a revision of this release
+    /// (docs/design/applying.md D6).
+    async fn is_left_by_helm(&self, id: &ObjectId, object: &Value) -> Result<bool, Error> {
+        if !is_nobodys(object, self.observed, self.ctx) {
+            return Ok(false);
+        }
+        let is_it = |hook: &HookRecord| {
+            let hook = hook.object().ok().flatten();
+            hook.is_some_and(|hook| {
+                let elsewhere =
+                    hook.namespace.as_deref().is_some_and(|namespace| Some(namespace) != id.namespace.as_deref());
+                hook.gvk.group == id.gvk.group && hook.gvk.kind == id.gvk.kind && *hook.name == *id.name && !elsewhere
+            })
+        };
+        let mut created = Vec::new();
+        for revision in self.observed.facts.history.iter().rev().take(READ) {
+            match read_record(&self.observed.owner, revision.revision, self.ctx).await {
+                Ok(Some(record)) if record.hooks().iter().any(is_it) => {
+                    created.push(&*revision.created);
+                }
+                Err(Error::Record(error)) if !error.is_unusable() => return Err(error.into()),
+                Ok(_) | Err(Error::Record(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(is_left_by_helm(object, &created))
     }
 
     pub async fn finish_hook(&mut self, index: usize, event: Event) -> Result<(), Error> {
@@ -139,12 +175,12 @@ impl Run<'_> {
         Err(error)
     }
 
-    /// Deletes the object of a hook if it exists.
+    /// Deletes the object of a hook if it exists and belongs to the release.
     pub async fn delete_hook(&mut self, index: usize) -> Result<(), Error> {
         let hook = &self.prepared.desired.hooks[index];
         let known = self.ctx.cache.objects(&self.observed.key, std::iter::once(&hook.id));
-        let is_others = |live: &&Live| is_others(&self.observed.facts, live);
-        let Some(live) = known.get(&hook.id).filter(|live| !is_others(live)) else { return Ok(()) };
+        let is_ours = |live: &&Live| names_owner(&self.observed.facts, live);
+        let Some(live) = known.get(&hook.id).filter(is_ours) else { return Ok(()) };
         let resource = self.hook_resource(&hook.id).await?;
         self.delete_run(&resource, hook, &live.uid).await?;
         self.waiting = None;
@@ -193,6 +229,8 @@ enum Room {
     ThisRun(Value),
     /// No object has the name any more.
     Free,
+    /// An object of the release has the name, and is updated.
+    Taken(Value),
     /// An object still has the name.
     Going,
 }

@@ -20,7 +20,8 @@ use super::trust::Verified;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
 use crate::mask::Text;
-use crate::plan::{Plan, PlanStep, Verb, plan};
+use crate::plan::objects::is_ours;
+use crate::plan::{Desired, Plan, PlanStep, Verb, plan};
 use crate::release::inventory::Reference;
 use crate::release::object::ObjectId;
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
@@ -164,6 +165,16 @@ fn want(observed: &Observed, fields: &StatusFields, ctx: &Context) {
     }
 }
 
+/// What is listed of objects that a revision names and that are not applied, so that they are not strays.
+fn kept(observed: &Observed, desired: &Desired) -> BTreeMap<ObjectId, Reference> {
+    let kept = desired.left_out.iter().filter_map(|id| {
+        let live = observed.facts.live.get(id).filter(|live| is_ours(&observed.facts, live))?;
+        let digest = live.digest.clone().unwrap_or_default();
+        Some((id.clone(), Reference { uid: live.uid.clone(), digest, finished: live.finished }))
+    });
+    kept.collect()
+}
+
 /// A plan while it is carried out.
 pub struct Run<'a> {
     pub observed: &'a Observed,
@@ -200,7 +211,7 @@ impl<'a> Run<'a> {
             record,
             head,
             written: None,
-            references: BTreeMap::new(),
+            references: kept(observed, &prepared.desired),
             objects: Objects::new(observed, &prepared.desired, ctx),
             changed: Vec::new(),
             notices: Vec::new(),

@@ -18,7 +18,7 @@ use crate::plan::Desired;
 use crate::plan::claim::{Ownership, is_marked, ownership};
 use crate::plan::immutable;
 use crate::plan::immutable::{Remake, UPGRADE_FORCE};
-use crate::plan::leave::{autoscaled, leave};
+use crate::plan::leave::{autoscaled, autoscalers, leave, scales};
 use crate::plan::reshape::reshape;
 use crate::plan::situation::Situation;
 use crate::plan::stamp::Stamped;
@@ -151,6 +151,7 @@ impl<'a> Objects<'a> {
             body: Cow::Borrowed(&object.body),
             is_stepped: substituted.is_some(),
             is_dry: false,
+            is_autoscaled: self.autoscaled.contains(id),
             first,
             duplicates: Vec::new(),
             twins: tolerate::Twins::default(),
@@ -165,6 +166,7 @@ impl<'a> Objects<'a> {
             if suspect || autoscaled || before.is_some_and(|b| b.shared || ruled()) {
                 let found = self.observed.cluster.get(&resource, id).await?;
                 if let Some(found) = &found {
+                    one.look_for_autoscalers(found).await?;
                     if autoscaled
                         && let Some(managers) = managers::release_replicas(managed(found), &id.gvk.api_version())
                     {
@@ -225,6 +227,7 @@ impl<'a> Objects<'a> {
             body: Cow::Borrowed(&object.body),
             is_stepped: substituted.is_some(),
             is_dry: true,
+            is_autoscaled: self.autoscaled.contains(id),
             first: None,
             duplicates: Vec::new(),
             twins: tolerate::Twins::default(),
@@ -237,6 +240,7 @@ impl<'a> Objects<'a> {
                 let why = ApiError::Foreign { what: describe("apply", id), why };
                 return Ok((Some(found.clone()), Tried::Refused(why.text())));
             }
+            one.look_for_autoscalers(found).await?;
             one.leave(found);
         }
         let tried = match one.request(found.is_none()).await {
@@ -256,8 +260,7 @@ impl<'a> Objects<'a> {
     }
 
     fn ownership(&self, object: &Value) -> Ownership {
-        let is_live = |namespace: &str, release: &str| self.ctx.cache.is_live(namespace, release);
-        ownership(metadata(object), &self.observed.owner, self.observed.facts.switches.take_ownership, is_live)
+        claim(object, self.observed, self.ctx)
     }
 
     /// The custom resources of the release that an object claims to belong to.
@@ -267,11 +270,6 @@ impl<'a> Objects<'a> {
             return Vec::new();
         };
         self.ctx.cache.keys_of_release_named(&namespace.into(), name)
-    }
-
-    /// The ownership of an object, as for the run of a hook: objects without an owner may be taken over.
-    pub fn claim_of_anybody(&self, object: &Value) -> Ownership {
-        of_anybody(object, self.observed, self.ctx)
     }
 
     /// Deletes an object, but only the one with this uid. Without a uid it reads the object first. Returns whether
@@ -331,9 +329,31 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// The ownership of an object, if objects without an owner may be taken over.
-pub fn of_anybody(object: &Value, observed: &Observed, ctx: &Context) -> Ownership {
-    ownership(metadata(object), &observed.owner, true, |namespace, release| ctx.cache.is_live(namespace, release))
+/// Whose an object is.
+pub fn claim(object: &Value, observed: &Observed, ctx: &Context) -> Ownership {
+    let is_live = |namespace: &str, release: &str| ctx.cache.is_live(namespace, release);
+    ownership(metadata(object), &observed.owner, observed.facts.switches.take_ownership, is_live)
+}
+
+/// Whether an object has no owner.
+pub fn is_nobodys(object: &Value, observed: &Observed, ctx: &Context) -> bool {
+    let is_live = |namespace: &str, release: &str| ctx.cache.is_live(namespace, release);
+    ownership(metadata(object), &observed.owner, true, is_live) == Ownership::Adopted
+}
+
+/// Updates an object of a hook or an operation that an earlier run left, as Helm does where the policy before-hook-creation is missing:
+/// what the chart no longer writes is removed, and what others added stays.
+pub async fn update_beside(
+    observed: &Observed,
+    resource: &Resource,
+    id: &ObjectId,
+    found: &Value,
+    body: &Value,
+) -> Result<Value, ApiError> {
+    if let Some(managers) = managers::as_applied(managed(found), CONTROLLER_MANAGER, &id.gvk.api_version()) {
+        observed.cluster.set_managers(resource, id, found, &managers).await?;
+    }
+    observed.cluster.apply_beside(resource, id, body).await
 }
 
 /// A StatefulSet with members, in the form to send.
@@ -354,6 +374,8 @@ struct One<'a> {
     is_stepped: bool,
     /// Nothing is stored.
     is_dry: bool,
+    /// An autoscaler sets its replicas.
+    is_autoscaled: bool,
     /// An apply to send before it.
     first: Option<Map<String, Value>>,
     /// Items with the same key that were removed from `body`.
@@ -480,6 +502,7 @@ impl One<'_> {
             let answer = self.apply_once(new, self.twins.can_be_restored()).await;
             let faults = match &answer {
                 Err(e) if e.is_untyped() => tolerate::correct(self.body.to_mut(), e.message(), &mut self.twins),
+                Err(e) if !e.null().is_empty() => tolerate::leave_out_nulls(self.body.to_mut(), e.null()),
                 _ => None,
             };
             let Some(faults) = faults else {
@@ -492,7 +515,7 @@ impl One<'_> {
             for fault in faults {
                 match fault {
                     Fault::Duplicate(duplicate) => self.duplicates.push(duplicate),
-                    Fault::Unknown(_) => self.note_mended(&fault.to_string()),
+                    Fault::Unknown(_) | Fault::Null(_) => self.note_mended(&fault.to_string()),
                 }
             }
         }
@@ -586,6 +609,7 @@ impl One<'_> {
                 return Err(ApiError::Foreign { what: describe("apply", id), why }.into());
             }
         }
+        self.look_for_autoscalers(&found).await?;
         self.leave(&found);
         self.hand_over(&found).await?;
         self.send().await
@@ -595,15 +619,35 @@ impl One<'_> {
     /// the operator from an earlier revision, even if that one was interrupted.
     fn leaves_replicas_to_an_autoscaler(&self) -> bool {
         let writes = self.object.body.get("spec").is_some_and(|spec| spec.get("replicas").is_some());
-        self.objects.autoscaled.contains(&self.object.id) && !writes
+        self.is_autoscaled && !writes
+    }
+
+    /// Looks in the namespace for an autoscaler of an object that somebody has scaled to zero. The release has none for it.
+    async fn look_for_autoscalers(&mut self, found: &Value) -> Result<(), Error> {
+        let id = &self.object.id;
+        let Some(namespace) = id.namespace.as_deref().filter(|_| !self.is_autoscaled) else { return Ok(()) };
+        if !managers::is_scaled_to_zero(managed(found), found) {
+            return Ok(());
+        }
+        for kind in autoscalers() {
+            let Some(resource) = self.objects.ctx.discovery.resolve(&kind).await? else { continue };
+            match self.objects.observed.cluster.list(&resource, namespace, "").await {
+                Ok(all) => self.is_autoscaled |= all.iter().any(|autoscaler| scales(&kind.kind, autoscaler, id)),
+                // Without the right to read them, only those of the release are known.
+                Err(error) if error.is_forbidden() => tracing::debug!(%error, "autoscalers of others are not known"),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Leaves out the fields that belong to others.
     fn leave(&mut self, found: &Value) {
-        let Objects { observed, previous, autoscaled, .. } = self.objects;
+        let Objects { observed, previous, .. } = self.objects;
         let id = &self.object.id;
         let previous = previous.get(id).copied();
-        let left = leave(self.object, previous, managed(found), autoscaled.contains(id), &observed.ignored);
+        let zero = managers::is_scaled_to_zero(managed(found), found);
+        let left = leave(self.object, previous, managed(found), zero, self.is_autoscaled, &observed.ignored);
         if let Some(mut body) = left {
             let replicas = self.object.body.get("spec").and_then(|spec| spec.get("replicas"));
             if let (true, Some(replicas), Some(Value::Object(spec))) = (self.is_stepped, replicas, body.get_mut("spec"))

@@ -109,6 +109,9 @@ pub(super) struct Definitions {
     ctx: Arc<Context>,
     settings: Settings,
     seen: Seen,
+    /// Names the definitions to look at.
+    changed: mpsc::UnboundedSender<String>,
+    names: mpsc::UnboundedReceiver<String>,
     entries: BTreeMap<String, Entry>,
     config_maps: ConfigMapWatches,
     places: Arc<Semaphore>,
@@ -118,10 +121,13 @@ pub(super) struct Definitions {
 impl Definitions {
     /// None is known yet.
     pub fn new(ctx: Arc<Context>, settings: Settings) -> Self {
+        let (changed, names) = mpsc::unbounded_channel();
         Self {
             ctx,
             settings,
             seen: Arc::default(),
+            changed,
+            names,
             entries: BTreeMap::new(),
             config_maps: ConfigMapWatches::default(),
             places: Arc::new(Semaphore::new(LOADS)),
@@ -131,9 +137,8 @@ impl Definitions {
 
     /// Watches the definitions, and carries them out until the operator stops.
     pub async fn run(mut self) {
-        let (sender, mut names) = mpsc::unbounded_channel();
-        let watching =
-            follow(Arc::clone(&self.ctx), self.settings.selector.clone(), Arc::clone(&self.seen), sender.clone());
+        let (selector, changed) = (self.settings.selector.clone(), self.changed.clone());
+        let watching = follow(Arc::clone(&self.ctx), selector, Arc::clone(&self.seen), changed);
         let stop = self.ctx.tasks.stop().clone();
         self.ctx.tasks.base("watch of definitions of charts", watching);
         loop {
@@ -147,9 +152,9 @@ impl Definitions {
             };
             tokio::select! {
                 () = stop.cancelled() => return,
-                name = names.recv() => match name {
+                name = self.names.recv() => match name {
                     Some(name) => {
-                        self.config_maps.ensure(&self.seen, &sender, &self.ctx);
+                        self.config_maps.ensure(&self.seen, &self.changed, &self.ctx);
                         self.one(&name).await;
                     }
                     None => return,

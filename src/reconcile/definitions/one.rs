@@ -13,11 +13,13 @@ use crate::cluster::error::ApiError;
 use crate::crd::{self, Names, Settings};
 use crate::definition::{self, OnDelete, Place, Reason, Report, Spec, status};
 use crate::names::DEFINITION;
+use crate::plan::status::not_served;
 use crate::rbac::Document;
 use crate::reconcile::charts::{Loaded, Served};
 use crate::reconcile::controller::serve_kind;
 use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, ObjectId};
+use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::status_fields::typed;
 
 /// What came of a step.
@@ -213,7 +215,10 @@ impl Definitions {
             ctx.kinds.add(served)
         };
         let stop = ctx.tasks.stop().child_token();
-        let task = serve_kind(Arc::clone(ctx), number, ctx.tasks.clone(), stop.clone());
+        // Somebody has deleted the definition of the API: it is made again.
+        let (changed, named) = (self.changed.clone(), name.to_owned());
+        let gone = move || drop(changed.send(named.clone()));
+        let task = serve_kind(Arc::clone(ctx), number, ctx.tasks.clone(), stop.clone(), gone);
         ctx.tasks.spawn(format!("custom resources of {gvk}"), task);
         ctx.queue.add_all(ctx.cache.keys_of(number));
         ctx.rollouts.notify_one();
@@ -234,18 +239,23 @@ impl Definitions {
             let text =
                 |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
             let id = ObjectId { gvk: crds.gvk.clone(), namespace: None, name: text("/metadata/name").as_str().into() };
-            if on_delete == OnDelete::Orphan {
-                let patch = json!({"metadata": {"labels": {DEFINITION: null}}});
-                let merged = self.ctx.cluster.merge::<Value>(&crds, &id, &patch, None).await;
-                merged.map_err(|e| Verdict::failed(&e))?;
-                continue;
-            }
             let resource = Resource {
                 gvk: Gvk::new(&text("/spec/group"), &text("/spec/versions/0/name"), &text("/spec/names/kind")),
                 plural: text("/spec/names/plural").as_str().into(),
                 namespaced: text("/spec/scope") == "Namespaced",
             };
-            let used = self.ctx.cluster.list_all(&resource, "").await.map_err(|e| Verdict::failed(&e))?.len();
+            let used = self.ctx.cluster.list_all(&resource, "").await;
+            if on_delete == OnDelete::Orphan {
+                self.end_of(name);
+                for left in used.map_err(|e| Verdict::failed(&e))? {
+                    self.leave(name, &resource, &left).await.map_err(|e| Verdict::failed(&e))?;
+                }
+                let patch = json!({"metadata": {"labels": {DEFINITION: null}}});
+                let merged = self.ctx.cluster.merge::<Value>(&crds, &id, &patch, None).await;
+                merged.map_err(|e| Verdict::failed(&e))?;
+                continue;
+            }
+            let used = used.map_err(|e| Verdict::failed(&e))?.len();
             if used > 0 {
                 let (are, them) =
                     if used == 1 { ("custom resource exists", "it") } else { ("custom resources exist", "them") };
@@ -260,10 +270,39 @@ impl Definitions {
             let deleted = self.ctx.cluster.delete(&crds, &id, Some(&text("/metadata/uid")), false).await;
             deleted.map_err(|e| Verdict::failed(&e))?;
         }
+        self.end_of(name);
+        self.set_finalizer(name, object, false).await.map_err(|e| Verdict::failed(&e))
+    }
+
+    /// Serves the custom resources of a definition no more, if it does.
+    fn end_of(&mut self, name: &str) {
         if let Some(serving) = self.entries.get_mut(name).and_then(|entry| entry.serving.take()) {
             self.end(&serving);
         }
-        self.set_finalizer(name, object, false).await.map_err(|e| Verdict::failed(&e))
+    }
+
+    /// Leaves a custom resource that nobody serves any more: its deletion waits for nobody, and its status says so.
+    async fn leave(&self, name: &str, resource: &Resource, found: &Value) -> Result<(), ApiError> {
+        let text = |pointer: &str| found.pointer(pointer).and_then(Value::as_str);
+        let id = ObjectId {
+            gvk: resource.gvk.clone(),
+            namespace: text("/metadata/namespace").map(Into::into),
+            name: text("/metadata/name").unwrap_or_default().into(),
+        };
+        let uid = &found["metadata"]["uid"];
+        let ours = |finalizer: &&Value| *finalizer == FINALIZER || *finalizer == LEGACY_FINALIZER;
+        let held = found.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+        if held.iter().any(|finalizer| ours(&finalizer)) {
+            let finalizers: Vec<&Value> = held.iter().filter(|finalizer| !ours(finalizer)).collect();
+            let version = &found["metadata"]["resourceVersion"];
+            let patch = json!({"metadata": {"uid": uid, "resourceVersion": version, "finalizers": finalizers}});
+            or_gone(self.ctx.cluster.merge::<Value>(resource, &id, &patch, None).await)?;
+        }
+        let old: Map<String, Value> = found.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
+        let generation = found.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let status = not_served(&old, generation, &format!("{:.0}", jiff::Timestamp::now()), name);
+        let patch = json!({"metadata": {"uid": uid}, "status": status});
+        or_gone(self.ctx.cluster.merge::<Value>(resource, &id, &patch, Some("status")).await)
     }
 
     /// Adds our finalizer, or removes it.
@@ -317,6 +356,14 @@ impl Definitions {
                 false
             }
         }
+    }
+}
+
+/// What is gone needs no patch.
+fn or_gone(answer: Result<Value, ApiError>) -> Result<(), ApiError> {
+    match answer {
+        Err(error) if error.is_not_found() => Ok(()),
+        answer => answer.map(drop),
     }
 }
 

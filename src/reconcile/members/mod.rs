@@ -24,7 +24,7 @@ use super::render::Prepared;
 use super::trust::Verified;
 use crate::kind::switches::DeletionPolicy;
 use crate::mask::Text;
-use crate::members::document::{DriverName, Event, Members, ScaleHook, Set};
+use crate::members::document::{DriverName, Members, ScaleHook, Set};
 use crate::members::driver::MemberDriver as _;
 use crate::members::jobs as decide_jobs;
 use crate::members::progress::{self, Doing, MembersStatus};
@@ -40,8 +40,10 @@ use registry::driver;
 const NO_HOOK: i64 = 300;
 
 /// What the status adds about a deletion that is held.
-const HELD: &str =
-    " (the annotation tillerman.dev/deletion-policy is snapshot; with tillerman.dev/hooks: \"off\" it goes without)";
+const HELD: &str = " (nothing is deleted before; tillerman.dev/hooks: \"off\" deletes without it)";
+
+/// What it adds where the chart has no such hook.
+const MUST: &str = " while the annotation tillerman.dev/deletion-policy is snapshot";
 
 /// What a pass found and did about members.
 #[derive(Debug)]
@@ -90,10 +92,10 @@ pub async fn before_deletion(observed: &Verified, ctx: &Context) -> Option<Appli
         return None;
     }
     let held = |waiting| Some(Applied { waiting: Some(waiting), ..Applied::nothing(Verb::Uninstall) });
-    let is_before_deletion = |hook: &ScaleHook| hook.events.contains(&Event::BeforeDelete);
     let members = observed.members.as_ref();
-    if must_succeed(observed) && !members.is_some_and(|members| members.hooks.iter().any(is_before_deletion)) {
-        let what = format!("a before-delete hook, which the chart does not have{HELD}");
+    let has_hook = || members.is_some_and(|members| members.hooks.iter().any(ScaleHook::is_before_deletion));
+    if must_have_one(observed) && !has_hook() {
+        let what = format!("a before-delete hook, which the chart does not have{MUST}{HELD}");
         return held(Waiting { what: Text::own(what), until: observed.facts.now.saturating_add(NO_HOOK) });
     }
     let members = members?;
@@ -117,8 +119,8 @@ pub async fn before_deletion(observed: &Verified, ctx: &Context) -> Option<Appli
     None
 }
 
-/// Whether the hooks have to succeed before anything is deleted.
-fn must_succeed(observed: &Observed) -> bool {
+/// Whether a release without a hook before the deletion is not deleted.
+fn must_have_one(observed: &Observed) -> bool {
     let switches = &observed.facts.switches;
     switches.hooks && switches.deletion_policy == DeletionPolicy::Snapshot
 }
@@ -131,8 +133,7 @@ async fn before_deletion_of(
 ) -> Result<Option<Waiting>, Error> {
     let latch = latch(&observed.cr, &set.name);
     let driver = JobsDriver::of(observed, members, set, ctx);
-    let is_before_deletion = |hook: &ScaleHook| hook.events.contains(&Event::BeforeDelete);
-    if !driver.hooks.iter().any(is_before_deletion) {
+    if !driver.hooks.iter().any(ScaleHook::is_before_deletion) {
         return Ok(None);
     }
     // These hooks are Jobs, whichever driver the set has.
@@ -151,15 +152,13 @@ async fn before_deletion_of(
         latch: &latch,
         now: observed.facts.now,
     };
-    let must = must_succeed(observed);
-    let step = decide_jobs::before_deletion(&view, observed.cr.created, must);
+    let step = decide_jobs::before_deletion(&view, observed.cr.created);
     let (what, after) = match one.perform(&driver, step).await?.0 {
         (Doing::Nothing, _) => return Ok(None),
         (Doing::Done(what) | Doing::Waiting(what) | Doing::Stopped { why: what, .. }, after) => (what, after),
     };
     let after = after.map_or(0, |after| after.as_secs().cast_signed());
-    let what = if must { format!("{what}{HELD}") } else { what };
-    Ok(Some(Waiting { what: Text::own(what), until: observed.facts.now.saturating_add(after) }))
+    Ok(Some(Waiting { what: Text::own(format!("{what}{HELD}")), until: observed.facts.now.saturating_add(after) }))
 }
 
 /// Keeps databases with a primary at work while something else about the release is under way, or fails: a lost primary does not wait for

@@ -4,10 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::members::document::Members;
 use crate::release::object::Object;
 use crate::release::owner::Owner;
 use crate::release::record::{HookRecord, Record, RecordError};
 use crate::release::secret::Revision;
+use crate::render::Hook;
 
 /// Namespace and name of a release.
 type Key = (Arc<str>, Arc<str>);
@@ -23,7 +25,7 @@ struct Known {
 }
 
 /// The parts of a record that do not count.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LeftOut {
     /// Indices of its objects.
     pub objects: BTreeSet<usize>,
@@ -35,6 +37,17 @@ pub struct LeftOut {
     pub operations: bool,
     /// The fields of the status that it names.
     pub status_fields: bool,
+    /// For a deletion: what the chart renders in the place of hooks and declarations about members that do not count.
+    pub instead: Option<Arc<Instead>>,
+}
+
+/// What a chart renders for a deletion.
+#[derive(Debug, PartialEq)]
+pub struct Instead {
+    /// Its hooks.
+    pub hooks: Vec<Hook>,
+    /// Its declarations about members.
+    pub members: Option<Arc<Members>>,
 }
 
 impl LeftOut {
@@ -46,6 +59,12 @@ impl LeftOut {
     pub fn objects(&self, record: &Record) -> Result<Vec<Object>, RecordError> {
         let all = record.objects()?.into_iter().enumerate();
         Ok(all.filter(|(at, _)| !self.objects.contains(at)).map(|(_, object)| object).collect())
+    }
+
+    /// The objects of the record that do not count.
+    pub fn others(&self, record: &Record) -> Result<Vec<Object>, RecordError> {
+        let all = record.objects()?.into_iter().enumerate();
+        Ok(all.filter(|(at, _)| self.objects.contains(at)).map(|(_, object)| object).collect())
     }
 
     /// The hooks of the record. A hook that does not count keeps its place but has no events.

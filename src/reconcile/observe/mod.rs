@@ -107,6 +107,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         rivals: ctx.cache.has_rivals(&owner.release_namespace, &owner.release_name),
         // A deletion needs no chart.
         spent: (refusal.is_none() || cr.deleting) && attempts.spent && !untried && !free,
+        namespace_goes: attempts.spent && attempts::reason(&cr.status()) == Some("NamespaceTerminating"),
         pausing: (refusal.is_none() || cr.deleting) && pause > 0 && !free,
         switches,
         refusal,

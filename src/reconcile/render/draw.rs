@@ -97,7 +97,8 @@ async fn in_place(
     ctx: &Context,
 ) -> Result<(Rendered, Vec<Object>), Error> {
     let Some(chart) = observed.chart.clone() else {
-        return Err(Error::Renderer("the chart cannot be used".to_owned()));
+        let why = observed.facts.refusal.as_ref().map(|refusal| format!(": {}", refusal.message));
+        return Err(Error::Renderer(format!("the chart cannot be used{}", why.unwrap_or_default())));
     };
     let capabilities = observed.capabilities.clone();
     let (masks, key) = (Arc::clone(&ctx.memory.masks), observed.key.clone());

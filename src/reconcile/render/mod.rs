@@ -8,6 +8,7 @@ pub mod secrets;
 pub mod stamp;
 pub mod values;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,10 +20,11 @@ use super::error::Error;
 use super::observe::observed::Observed;
 use super::trust::Verified;
 use crate::crd;
+use crate::kind::switches::DeletionPolicy;
 use crate::plan::Desired;
 use crate::plan::hooks::Hook;
 use crate::plan::operations::document::Operations;
-use crate::plan::situation::{RevisionKind, Situation, operation};
+use crate::plan::situation::{Facts, RevisionKind, Situation, operation};
 use crate::release::lookups::Lookups;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::{HookRecord, Record, hooks_of};
@@ -78,8 +80,17 @@ pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Erro
             let members = observed.members.clone();
             let operations = observed.operations(Some(target.revision()));
             let status_fields = observed.status_fields(Some(target.revision()));
-            let desired =
-                Desired { objects, previous, hooks, members, operations, status_fields, ..Desired::default() };
+            let left_out = left_out(target, observed, ctx).await?;
+            let desired = Desired {
+                objects,
+                left_out,
+                previous,
+                hooks,
+                members,
+                operations,
+                status_fields,
+                ..Desired::default()
+            };
             Ok(Prepared { desired, ..Prepared::default() })
         }
         Situation::Unfinished | Situation::Drifted(_) => {
@@ -89,7 +100,9 @@ pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Erro
             let hooks = hooks(observed.left_out.hooks(record.hooks()), observed, ctx).await?;
             let (members, operations) = (observed.members.clone(), observed.operations(None));
             let status_fields = observed.status_fields(None);
-            let desired = Desired { objects, hooks, members, operations, status_fields, ..Desired::default() };
+            let left_out = left_out(record, observed, ctx).await?;
+            let desired =
+                Desired { objects, left_out, hooks, members, operations, status_fields, ..Desired::default() };
             Ok(Prepared { desired, ..Prepared::default() })
         }
         Situation::Uninstall | Situation::Abandoned => {
@@ -98,20 +111,42 @@ pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Erro
                 // No record, or none that can be read: by label and owner (docs/design/applying.md D2).
                 _ => Vec::new(),
             };
-            // Hooks that cannot be read do not keep a custom resource from going.
             let recorded = observed.left_out.hooks(record.map(Record::hooks).unwrap_or_default());
             let hooks = match hooks(recorded, observed, ctx).await {
-                Err(error @ (Error::Manifest(_) | Error::NotAllowed(_))) => {
-                    let error = ctx.show(observed, &error.text());
-                    tracing::warn!(error, release = %observed.key.name, "the delete hooks cannot be read and are not run");
-                    Vec::new()
+                Err(error @ (Error::Manifest(_) | Error::NotAllowed(_))) if waits_for_hooks(observed) => {
+                    return Err(Error::HooksUnknown(error.text()));
                 }
+                Err(Error::Manifest(_) | Error::NotAllowed(_)) => Vec::new(),
                 hooks => hooks?,
             };
             Ok(Prepared { desired: Desired { objects, hooks, ..Desired::default() }, ..Prepared::default() })
         }
         _ => Ok(Prepared::default()),
     }
+}
+
+/// The objects of a record that do not count.
+async fn left_out(record: &Record, observed: &Observed, ctx: &Context) -> Result<BTreeSet<ObjectId>, Error> {
+    let mut ids = BTreeSet::new();
+    for object in observed.left_out.others(record)? {
+        ids.insert(id_of(&object, observed, ctx).await?);
+    }
+    Ok(ids)
+}
+
+/// The id of an object of a record.
+pub async fn id_of(object: &Object, observed: &Observed, ctx: &Context) -> Result<ObjectId, Error> {
+    let namespaced = ctx.discovery.resolve(&object.gvk).await?.is_none_or(|resource| resource.namespaced);
+    let of_release = || Arc::clone(&observed.owner.release_namespace);
+    let namespace = namespaced.then(|| object.namespace.as_deref().map_or_else(of_release, Into::into));
+    Ok(ObjectId { gvk: object.gvk.clone(), namespace, name: object.name.as_str().into() })
+}
+
+/// Whether a deletion waits for hooks: somebody may have said that it does not, and where objects stay none runs.
+pub fn waits_for_hooks(observed: &Observed) -> bool {
+    let Facts { switches, namespace_goes, .. } = &observed.facts;
+    let deletes = switches.deletion_policy != DeletionPolicy::Orphan;
+    observed.situation == Situation::Uninstall && switches.hooks && deletes && !namespace_goes
 }
 
 /// What is said of values that the chart does not know. A custom resource may be large, and so may a chart: it is looked at outside
@@ -164,7 +199,8 @@ async fn from_chart(
     };
     let hooks_equal = record.is_some_and(|r| r.hooks_equal(&rendered.hooks));
     let hooks = hooks(hooks_of(&rendered), observed, ctx).await?;
-    let desired = Desired { objects, previous, hooks, hooks_equal, crds, members, operations, status_fields };
+    let left_out = BTreeSet::new();
+    let desired = Desired { objects, previous, hooks, hooks_equal, crds, left_out, members, operations, status_fields };
     Ok(Prepared { desired, rendered: Some(rendered), values, remarks, ..Prepared::default() })
 }
 

@@ -7,8 +7,6 @@ pub mod next;
 pub mod panic;
 pub mod status;
 
-use serde_json::Value;
-
 use super::context::Context;
 use super::error::Error;
 use super::notify::event;
@@ -32,13 +30,10 @@ pub async fn report(observed: &Observed, done: Done, ctx: &Context) -> Result<Ne
         ctx.watching.pods.forget(&observed.key);
         ctx.watching.members.forget(&observed.key);
         ctx.sources.set_used(&observed.key, Vec::new());
-        if observed.facts.spent && has_deletion_hooks(&done.applied.prepared.desired.hooks) {
-            let status = observed.cr.status();
-            let why = status.get("lastAttempted").and_then(|l| l.get("reason")).and_then(Value::as_str);
+        if observed.facts.namespace_goes && has_deletion_hooks(&done.applied.prepared.desired.hooks) {
             let note = format!(
-                "release {} was uninstalled without its delete hooks: {}",
+                "release {} was uninstalled without its delete hooks: the namespace is being deleted",
                 observed.key.name,
-                why.unwrap_or("they failed")
             );
             event(observed, ctx, true, "HooksSkipped", note);
         }
