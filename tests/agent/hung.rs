@@ -1,4 +1,4 @@
-//! Databases that hang: SIGSTOP stands for everything that keeps a database from answering.
+//! Databases that hang: SIGSTOP makes them.
 
 use std::time::{Duration, Instant};
 

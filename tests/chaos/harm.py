@@ -66,7 +66,7 @@ def processes(uids, names):
 
 
 class Volumes(threading.Thread):
-    """A file system of its own for each claim of the class, which can be filled and can stand still, and goes with its claim."""
+    """A file system of its own for each claim of the class, which can be filled and stopped, and goes with its claim."""
 
     def __init__(self, namespace, mebibytes):
         super().__init__(daemon=True)
@@ -161,7 +161,7 @@ class Chaos:
     """A cluster to which harm is done. What differs between databases is in mysql.py and etcd.py."""
 
     clients = 4
-    # Processes that harms make stand still.
+    # The processes that harms stop.
     programs = ()
 
     def __init__(self, options):
@@ -197,10 +197,10 @@ class Chaos:
         self.kill_pod(pod)
 
     def is_whole(self):
-        """Whether it is ready, and nothing stands still any more: a pod is ready until its next probe."""
+        """Whether it is ready, and no process is stopped any more: a pod is ready until its next probe."""
         uids = [pod["metadata"]["uid"] for pod in self.pods().values()]
-        stands = any(state in "Tt" for _, state in processes(uids, self.programs + ("tillerman-agent",)))
-        return not stands and self.is_ready()
+        stopped = any(state in "Tt" for _, state in processes(uids, self.programs + ("tillerman-agent",)))
+        return not stopped and self.is_ready()
 
     def until_whole(self, seconds):
         """Waits until the cluster is whole; whether it is."""

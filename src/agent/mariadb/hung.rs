@@ -93,6 +93,10 @@ pub async fn keep_answering(member: Arc<Member>) {
             (!goes_on).then_some(())
         };
         member.wait_until(is_over).await;
+        // It may have been noted in the moment in which it ended.
+        if member.facts(|facts| facts.hung.is_some()) {
+            member.change(|facts| facts.hung = None);
+        }
     }
 }
 
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_stands_still_differs_from_one_that_works() {
+    fn a_process_that_is_stopped_differs_from_one_that_works() {
         let mut child = Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap();
         let signal = |name: &str| Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
         let mut still = Still::of(Some(child.id()));

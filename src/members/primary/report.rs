@@ -138,7 +138,7 @@ fn second(at: i64) -> Value {
 }
 
 /// Whose database its agent has ended and started again, because it hung: the name of each member, and why. `before` is the part of the
-/// status about the set; what stands there was known before.
+/// status about the set, with what was known before.
 pub fn restarts(before: Option<&Value>, details: &Map<String, Value>) -> Vec<(String, String)> {
     let of = |members: Option<&Value>, name: &str| {
         let mut all = members.and_then(Value::as_array).into_iter().flatten();
