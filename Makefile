@@ -126,12 +126,17 @@ CHAOS_SEED ?=
 # How many faults `tillerman chaos` does to a cluster of etcd on a real node.
 CHAOS_FAULTS ?= 30
 .PHONY: chaos
-chaos: build ## the operator killed before each step of clusters of etcd; ten minutes of faults at random with 300 custom resources; `tillerman chaos` on a real node; CHAOS_SEED=… repeats one
+chaos: build build-agent ## the operator killed before each step of clusters of etcd; ten minutes of faults at random with 300 custom resources; `tillerman chaos` and tests/chaos on a real node; CHAOS_SEED=… repeats one
 	tests/cluster/build-tools.sh members
 	TILLERMAN=$(abspath $(BIN)) tests/cluster/with.sh $(CARGO) test --features cluster-tests --test faults -- --nocapture --ignored etcd::
 	TILLERMAN=$(abspath $(BIN)) CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) tests/cluster/with.sh \
 		$(CARGO) test --features cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
 	CHAOS_FAULTS=$(CHAOS_FAULTS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) TEST=faults_of_every_kind tests/node/run.sh $(BIN)
+	$(MAKE) chaos-databases
+
+.PHONY: chaos-databases
+chaos-databases: build build-agent ## harm to clusters of MariaDB and etcd on a real node while clients write, three seeds of ten minutes each (root on Linux)
+	CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),CHAOS_SEEDS=$(CHAOS_SEED)) tests/chaos/run.sh $(BIN) $(BIN)-agent
 
 .PHONY: format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent upgrade mysql backup peer faults traces walk
 format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent upgrade mysql backup peer faults traces walk: protoc ## (each also alone) one part of `make test`

@@ -97,14 +97,20 @@ pub struct State {
     pub diverged: bool,
     /// Whether the database runs and does not answer. The rest is what it said last.
     pub hangs: bool,
+    /// The seconds until the agent ends the database, which hangs, and starts it again; `None` if it does not do that, or not now.
+    pub restarts_in: Option<u64>,
+    /// When the agent last ended the database because it hung.
+    pub restarted: Option<Restarted>,
     /// What is wrong, in words. It contains no values of the data.
     pub problem: Option<String>,
 }
 
 impl State {
-    /// Whether clients can be sent to the member: a primary that takes writes, or a replica whose data is at most `lag` seconds old.
+    /// Whether clients can be sent to the member: a primary that takes writes, or a replica whose data is at most `lag` seconds old. One
+    /// whose database hangs serves nobody.
     pub fn serves(&self, lag: f64) -> bool {
         match self.role {
+            _ if self.hangs => false,
             Role::Primary => self.writable,
             Role::Replica => self.receiving && self.lag.is_some_and(|seconds| seconds <= lag),
             Role::Waiting | Role::Fenced => false,
@@ -136,6 +142,16 @@ pub struct Busy {
     pub done: u64,
     /// How much there is; `None` if unknown.
     pub of: Option<u64>,
+}
+
+/// The end of a database that hung.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Restarted {
+    /// When it was ended, in seconds since 1970.
+    pub at: i64,
+    /// Why, in words.
+    pub why: String,
 }
 
 /// A verb: `POST /v1/NAME` with its fields as JSON. Each can be repeated: an agent that has done it already answers as the first

@@ -337,7 +337,9 @@ pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
         _ if new.recovery != old.recovery => describe_recovery(set, old, new),
         _ if new.reclaimed != old.reclaimed => "note that writes are allowed again".to_owned(),
         _ if new.since != old.since || new.stale != old.stale => "note who is waited for".to_owned(),
-        _ if new.claims != old.claims => "note which claims are those of members".to_owned(),
+        _ if new.claims != old.claims || new.answered != old.answered => {
+            "note which claims are those of members".to_owned()
+        }
         _ => format!("StatefulSet {} has {} replicas", set.target, new.replicas.unwrap_or_default()),
     }
 }

@@ -197,6 +197,10 @@ pub struct Latch {
     /// deleted: a claim of the same name that was restored, or that belongs to somebody else, must not be deleted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub claims: BTreeMap<u32, Vec<String>>,
+    /// Uids of the claims with which the member of an ordinal has answered, also of those that are gone. The claim of a member whose volume
+    /// was lost has another uid until it has answered with it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub answered: BTreeMap<u32, Vec<String>>,
     /// The uid ([`REPLACED`]) of the object for which the current data replaced earlier data; `None` if it is the first
     /// data.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -272,6 +276,32 @@ impl Latch {
             !known.is_empty()
         });
         claims
+    }
+
+    /// The claims with which members have answered, with those of the members that answer now. `members` have an ordinal; those that have
+    /// left are forgotten. The pod has to be ready, as a process of an earlier pod may still answer under its name, and to be younger than
+    /// its claims, as another one may use the volume of a claim that is gone.
+    pub fn answered_with(&self, workload: &Workload, members: &BTreeMap<u32, bool>) -> BTreeMap<u32, Vec<String>> {
+        let of = |(ordinal, answers): (&u32, &bool)| {
+            let claims = workload.claims.get(ordinal).filter(|claims| !claims.is_empty());
+            let pod = workload.pods.get(ordinal).filter(|pod| *answers && pod.stays_ready());
+            let used = claims
+                .zip(pod)
+                .filter(|(claims, pod)| claims.iter().all(|claim| !claim.terminating && claim.created <= pod.created));
+            let uids = match used {
+                Some((claims, _)) => claims.iter().map(|claim| claim.uid.to_string()).collect(),
+                None => self.answered.get(ordinal)?.clone(),
+            };
+            Some((*ordinal, uids))
+        };
+        members.iter().filter_map(of).collect()
+    }
+
+    /// Whether a claim with which the member of an ordinal has answered is gone, and its data with it.
+    pub fn has_lost(&self, workload: &Workload, ordinal: u32) -> bool {
+        let there = workload.claims.get(&ordinal).map_or(&[][..], Vec::as_slice);
+        let is_gone = |uid: &String| there.iter().all(|claim| *claim.uid != **uid);
+        self.answered.get(&ordinal).is_some_and(|answered| answered.iter().any(is_gone))
     }
 
     /// Whether a claim belongs to a member, or to one that left.
@@ -384,8 +414,51 @@ impl Pod {
 
 #[cfg(test)]
 mod tests {
-    use super::Latch;
+    use super::{Latch, Pod, VolumeClaim, Workload};
     use serde_json::json;
+    use std::collections::BTreeMap;
+
+    /// Which claims of member 1, which had `a` and `b`, are remembered, and whether one was lost.
+    #[test]
+    fn a_claim_counts_as_a_members_when_it_has_answered_with_it() {
+        let claim = |uid: &str, created, terminating| VolumeClaim {
+            name: format!("{uid}-db-1").into(),
+            uid: uid.into(),
+            created,
+            terminating,
+            lost: false,
+        };
+        let pod = |ready, terminating| Pod { created: 10, ready, terminating, ..Pod::example() };
+        let (there, other) =
+            ([claim("a", 5, false), claim("b", 5, false)], [claim("a", 5, false), claim("c", 9, false)]);
+        let going = [claim("a", 5, false), claim("b", 5, true)];
+        let younger = [claim("a", 5, false), claim("c", 11, false)];
+        for (claims, pod, answers, remembered, lost) in [
+            (&there[..], pod(true, false), true, Some("a b"), false),
+            // It was made again, and its member has not answered yet; its earlier process may still answer.
+            (&other, pod(false, false), false, Some("a b"), true),
+            (&other, pod(false, false), true, Some("a b"), true),
+            (&other, pod(true, true), true, Some("a b"), true),
+            (&other, pod(true, false), true, Some("a c"), false),
+            (&going, pod(true, false), true, Some("a b"), false),
+            (&younger, pod(true, false), true, Some("a b"), true),
+            (&[], pod(true, false), true, Some("a b"), true),
+        ] {
+            let workload = Workload {
+                claims: BTreeMap::from([(1, claims.to_vec())]),
+                pods: BTreeMap::from([(1, pod)]),
+                ..Workload::example(2)
+            };
+            let had = BTreeMap::from([(1, vec!["a".to_owned(), "b".to_owned()])]);
+            let before = Latch { answered: had, ..Latch::default() };
+            let answered = before.answered_with(&workload, &BTreeMap::from([(1, answers)]));
+            assert_eq!(answered.get(&1).map(|uids| uids.join(" ")).as_deref(), remembered, "{claims:?}");
+            assert_eq!(Latch { answered, ..Latch::default() }.has_lost(&workload, 1), lost, "{claims:?}");
+            assert_eq!(before.answered_with(&workload, &BTreeMap::new()), BTreeMap::new(), "it has left");
+        }
+        let empty = Latch::default();
+        assert!(!empty.has_lost(&Workload::example(2), 1), "nothing is known of it");
+    }
 
     #[test]
     fn what_was_known_of_data_that_was_replaced_does_not_count() {

@@ -359,6 +359,10 @@ pub const EVENTS: &[EventReason] = &[
     warning("MembersForgotten", "The status remembers nothing of members that exist; they are taken as they are."),
     warning("MemberVotesAtOnce", "A member of etcd before 3.4 joined, with a vote from the start."),
     warning("ClaimDeleted", "The claim of a member that left or is replaced is deleted."),
+    warning(
+        "DatabaseRestarted",
+        "The database of a member hung, so its agent ended it and starts it again. See [primary](../primary.md#a-database-that-hangs).",
+    ),
     warning("PrimaryLost", "The primary of a database is lost, and a fail-over begins."),
     EventReason {
         name: "PrimaryChanged",

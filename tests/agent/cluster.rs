@@ -307,7 +307,8 @@ impl Member {
         self.find_process(program).is_some()
     }
 
-    fn find_process(&self, program: &str) -> Option<u32> {
+    /// The number of a process of the member, if it has one.
+    pub fn find_process(&self, program: &str) -> Option<u32> {
         let volume = format!("{}", self.folder.join("v").display());
         let entries = fs::read_dir("/proc").expect("there are processes");
         let mut numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

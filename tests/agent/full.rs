@@ -10,10 +10,10 @@ use crate::cluster::{Cluster, is_mysql};
 use crate::writers::{Writers, lost};
 
 /// A file system of its own, which goes with this value.
-struct Disk(PathBuf);
+pub struct Disk(PathBuf);
 
 impl Disk {
-    fn new(at: PathBuf, megabytes: u32) -> Self {
+    pub fn new(at: PathBuf, megabytes: u32) -> Self {
         let size = format!("size={megabytes}m");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&at).status();
         assert!(mounted.expect("mount is there").success());
@@ -21,7 +21,7 @@ impl Disk {
     }
 
     /// Takes all room that is left.
-    fn fill(&self) -> PathBuf {
+    pub fn fill(&self) -> PathBuf {
         let path = self.0.join("filler");
         let mut file = File::create(&path).expect("it can be made");
         while file.write_all(&[1; 8 << 10]).is_ok() {}

@@ -6,6 +6,7 @@ mod contract;
 mod declared;
 mod fencing;
 mod full;
+mod hung;
 mod moves;
 mod one;
 mod renewed;

@@ -214,6 +214,32 @@ async fn f10_a_seed_that_lost_its_data_joins_again_as_a_learner() {
     assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
 }
 
+/// F10: the claim and the pod of a member are deleted by force, and made again before anybody sees that they were gone. Nothing is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn f10_a_member_whose_claim_was_made_again_at_once_is_replaced_at_once() {
+    let mut cluster = Cluster::grown(3).await;
+    // Longer than this test has.
+    cluster.driver.settings.dead_after = 3600;
+    let writer = cluster.writer();
+    let before = cluster.member(1).await;
+    assert_eq!(cluster.latch.answered.len(), 3, "{:?}", cluster.latch);
+    cluster.pods.lose_volume(1);
+    cluster.until("is replaced", |_, step| matches!(calls(step), Some(Call::Remove { ordinal: 1, .. }))).await;
+    cluster.settle().await;
+    assert_ne!(cluster.member(1).await, before);
+    cluster.assert_same_data().await;
+    assert_eq!(writer.lost(&cluster.pods.client_url(1)).await, 0);
+    // The same data on the same claim is another matter: it may come back.
+    cluster.pods.wipe(2);
+    let waits = |step: &MemberStep<_>| matches!(step, MemberStep::Wait { why, .. } if why.contains("e-2"));
+    cluster
+        .until("ends", |cluster, _| cluster.pods.pods[&2].pod.exit.as_ref().is_some_and(|exit| exit.code == 1))
+        .await;
+    cluster.until("is waited for", |_, step| waits(step)).await;
+    cluster.driver.settings.dead_after = 3;
+    cluster.settle().await;
+}
+
 /// F11: all data is gone, and no empty cluster takes its place.
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_when_all_data_is_lost_no_empty_cluster_takes_its_place() {

@@ -302,6 +302,14 @@ impl StatefulSet {
         fs::remove_dir_all(self.data(ordinal)).expect("it has data");
     }
 
+    /// Deletes pod and claim by force. Both are made again with the next tick.
+    pub fn lose_volume(&mut self, ordinal: u32) {
+        self.kill(ordinal);
+        let claim = self.claims.remove(&ordinal).expect("it is there");
+        drop(fs::remove_dir_all(self.folder.join(&*claim.uid)));
+        self.pods.remove(&ordinal);
+    }
+
     /// Overwrites what a stopped member has in its log.
     pub fn spoil(&mut self, ordinal: u32) {
         self.kill(ordinal);

@@ -271,6 +271,55 @@ async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_wr
     );
 }
 
+/// A database that hangs is started again by its agent where nobody can take over: the only member; and a primary, while the pod of a replica is
+/// killed, which may have been the only one with an acknowledged write. All that was acknowledged is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_hangs_is_started_again_where_nobody_can_take_over() {
+    let mut cluster = MySql::new("mysql-hung");
+    cluster.create(&json!({"replicas": 1, "hungAfter": "15s"}));
+    let restarted = |pod: &str| -> Result<Value, String> {
+        let members = cluster.get(&["mysql", "my"])?["status"]["members"]["db"]["members"].clone();
+        let member = members.as_array().and_then(|all| all.iter().find(|member| member["name"] == pod)).cloned();
+        let restarted = member.map(|member| member["restarted"].clone()).unwrap_or_default();
+        if restarted.is_object() { Ok(restarted) } else { Err(members.to_string()) }
+    };
+    let writers = Writers::start(&[cluster.writes()], 2).await;
+    writers.more(20).await;
+    cluster.signal("my-0", "STOP");
+    let since = std::time::Instant::now();
+    eventually("its pod is not ready", || {
+        let pod = cluster.get(&["pod", "my-0"])?;
+        let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let unready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "False");
+        if unready { Ok(()) } else { Err(pod["status"].to_string()) }
+    });
+    eprintln!("not ready after {:.1?}", since.elapsed());
+    eventually("it is started again", || restarted("my-0"));
+    writers.more(20).await;
+    eprintln!("the only member hangs: longest gap {:?}", writers.longest_gap());
+
+    cluster.patch(&json!({"replicas": 3}));
+    cluster.settled();
+    writers.more(20).await;
+    writers.longest_gap();
+    let primary = cluster.primary();
+    let before = restarted(&primary).unwrap_or_default();
+    let replica = cluster.members().into_keys().find(|name| *name != primary).unwrap();
+    cluster.signal(&primary, "STOP");
+    cluster.kill(&replica);
+    eventually("it is started again", || match restarted(&primary) {
+        Ok(now) if now != before => Ok(()),
+        now => Err(format!("{now:?}")),
+    });
+    cluster.settled();
+    writers.more(20).await;
+    eprintln!("the primary hangs, and a replica is killed: longest gap {:?}", writers.longest_gap());
+    let events = cluster.kubectl(&["get", "events", "-o", "jsonpath={.items[*].reason}"]).unwrap();
+    assert!(events.contains("DatabaseRestarted"), "{events}");
+    let keys = writers.stop().await;
+    cluster.has_all(&keys).await;
+}
+
 /// The network loses what one member sends to others, or to the operator, in one direction after the other; then the primary is alone.
 /// Nobody takes over while the primary may still be the one that acknowledges, and no acknowledged write is lost.
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -113,6 +114,9 @@ pub struct Flags {
     /// How long the agent waits at its end for running commits and for the database, in seconds
     #[arg(long, default_value_t = 20)]
     pub grace: u64,
+    /// How long the database may hang before it is ended and started again: 90s, 5m; 0s for ever
+    #[arg(long, env = "HUNG_AFTER", default_value = "60s", value_parser = duration)]
+    pub hung_after: Duration,
     /// The member that may create data; empty for none
     #[arg(long, env = "PRIMARY", default_value = "", hide = true)]
     pub primary: String,
@@ -153,6 +157,28 @@ pub fn restore(args: impl Iterator<Item = OsString>) -> Option<Restore> {
 /// An empty variable is no number, and means that there is none.
 fn number(text: &str) -> Result<u64, std::num::ParseIntError> {
     if text.is_empty() { Ok(0) } else { text.parse() }
+}
+
+/// A duration as charts have it: numbers with `ms`, `s`, `m` or `h`. The error is a sentence.
+fn duration(text: &str) -> Result<Duration, String> {
+    let error = || format!("{text:?} is not a duration such as 90s or 1h30m");
+    let (mut rest, mut total) = (text, Duration::ZERO);
+    while !rest.is_empty() || text.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(error)?;
+        let number: u32 = rest[..digits].parse().map_err(|_| error())?;
+        let unit = rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |more| digits + more);
+        let one = match &rest[digits..unit] {
+            "ms" => Duration::from_millis(1),
+            "s" => Duration::from_secs(1),
+            "m" => Duration::from_secs(60),
+            "h" => Duration::from_secs(3600),
+            _ => return Err(error()),
+        };
+        total = one.checked_mul(number).and_then(|more| total.checked_add(more)).ok_or_else(error)?;
+        rest = &rest[unit..];
+    }
+    // It is added to points in time.
+    Ok(total.min(Duration::from_secs(365 * 24 * 3600)))
 }
 
 impl Flags {
@@ -231,8 +257,28 @@ fn ordinal(member: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Flags, install, ordinal};
+    use super::{Flags, duration, install, ordinal};
     use clap::Parser as _;
+    use std::time::Duration;
+
+    #[test]
+    fn durations_are_those_of_charts() {
+        for (text, expected) in [
+            ("60s", Some(60_000)),
+            ("0s", Some(0)),
+            ("1h30m", Some(5_400_000)),
+            ("1s500ms", Some(1_500)),
+            ("", None),
+            ("60", None),
+            ("s", None),
+            ("-1s", None),
+            ("1.5s", None),
+            ("5x", None),
+            ("99999999999s", None),
+        ] {
+            assert_eq!(duration(text).ok(), expected.map(Duration::from_millis), "{text}");
+        }
+    }
 
     #[test]
     fn a_server_has_the_number_of_its_pod() {

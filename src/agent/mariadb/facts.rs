@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::measured::Measured;
 use super::process::Process;
-use crate::agent::contract::{Busy, Role, State};
+use crate::agent::contract::{Busy, Restarted, Role, State};
 use crate::agent::position::Position;
 use crate::agent::store::{Identity, Obeyed};
 
@@ -63,6 +63,12 @@ pub struct Facts {
     pub busy: Option<Busy>,
     /// The agent ends.
     pub stopping: bool,
+    /// The database runs and does not answer.
+    pub hung: Option<Hung>,
+    /// How often it was ended because it hung, since it was last well for long.
+    pub ends: u32,
+    /// When that was last.
+    pub restarted: Option<Restarted>,
     /// What is wrong.
     pub problem: Option<String>,
     /// Why not all that is declared is there.
@@ -71,6 +77,30 @@ pub struct Facts {
     pub stale: Option<String>,
     /// What is wrong for now: after this time the operator may order the same again.
     pub passing: Option<(Instant, String)>,
+}
+
+/// A database that does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hung {
+    /// Since when.
+    pub since: Instant,
+    /// When it is ended; why it is not, in words.
+    pub ends: Result<Instant, String>,
+}
+
+impl Hung {
+    /// The seconds until it is ended.
+    fn restarts_in(&self) -> Option<u64> {
+        self.ends.as_ref().ok().map(|at| at.saturating_duration_since(Instant::now()).as_secs())
+    }
+
+    /// What becomes of it, in words.
+    fn text(&self) -> String {
+        match &self.ends {
+            Ok(_) => format!("its agent starts it again in {} seconds", self.restarts_in().unwrap_or_default()),
+            Err(why) => format!("its agent does not start it again: {why}"),
+        }
+    }
 }
 
 /// Whom a replica follows.
@@ -89,7 +119,7 @@ impl Facts {
     pub fn ended(&mut self) {
         let keeps = self.wanted != Wanted::No && self.obeyed.promoted.is_none_or(|acks| acks == 0);
         self.wanted = if keeps { Wanted::Keeping } else { Wanted::No };
-        self.running = None;
+        (self.running, self.hung) = (None, None);
         self.start.clear();
         self.idle(Role::Waiting);
     }
@@ -116,6 +146,12 @@ impl Facts {
         let passing = self.passing.as_ref().filter(|(until, _)| *until > Instant::now()).map(|(_, why)| why.clone());
         let starting = (self.wanted != Wanted::No && self.running.is_none()).then(|| "the database starts".to_owned());
         let diverged = self.identity.as_ref().is_some_and(|identity| identity.diverged);
+        let hangs = late.is_some();
+        let silent = match (late, self.hung.as_ref().map(Hung::text)) {
+            (Some(late), Some(then)) => Some(format!("{late}; {then}")),
+            (None, Some(then)) => Some(format!("the database takes no new connections; {then}")),
+            (late, None) => late,
+        };
         State {
             member: member.to_owned(),
             start: self.start.clone(),
@@ -140,8 +176,10 @@ impl Facts {
             version: Some(own.version.clone()).filter(|version| !version.is_empty()),
             busy: self.busy.clone(),
             diverged: diverged || own.is_out_of_order(),
-            hangs: late.is_some(),
-            problem: late
+            hangs,
+            restarts_in: self.hung.as_ref().and_then(Hung::restarts_in),
+            restarted: self.restarted.clone(),
+            problem: silent
                 .or(passing)
                 .or_else(|| self.problem.clone())
                 .or(starting)

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::facts::{Facts, Wanted};
 use super::flavor::Flavor;
+use super::hung::{self, Still};
 use super::measured::Measured;
 use super::member::Member;
 use super::process::Process;
@@ -102,9 +103,9 @@ async fn arrive(
     init: InitFile,
     (step, version): (&upgrade::Step, &str),
 ) -> Result<(), String> {
-    let answered = answers(process).await;
+    let answered = answers(process, member.flags.hung_after).await;
     drop(init);
-    if answered {
+    if answered.is_ok() {
         member.arrive(process).await?;
         return upgrade::finish(member, process, step, version).await;
     }
@@ -112,21 +113,37 @@ async fn arrive(
         member.diverged()?;
         return Err("it cannot take unacknowledged writes back, and starts with them".to_owned());
     }
+    if let Err(Some(still)) = answered {
+        let why = does_nothing(still);
+        hung::note(member, &format!("{why} while it started"));
+        return Err(why);
+    }
     Err("its log says why".to_owned())
 }
 
-/// Whether the database answers before it ends.
-pub async fn answers(process: &Process) -> bool {
+/// What is said of a process that has done nothing for so long.
+pub fn does_nothing(still: Duration) -> String {
+    format!("it did nothing for {} seconds", still.as_secs())
+}
+
+/// Waits until the database answers. The error says for how long it has done nothing at all, if it has not ended and that is why it is given
+/// up: after `still`, if that is not zero.
+pub async fn answers(process: &Process, still: Duration) -> Result<(), Option<Duration>> {
     let end = Instant::now() + START;
+    let mut work = Still::of(process.number);
     while !process.has_ended() && Instant::now() < end {
         match process.login.connect(SHORT).await {
-            Ok(_) => return true,
+            Ok(_) => return Ok(()),
             Err(error) => tracing::trace!(%error, "the database does not answer yet"),
+        }
+        let lasts = work.lasts();
+        if !still.is_zero() && lasts >= still {
+            return Err(Some(lasts));
         }
         // A socket cannot be waited for.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    false
+    Err(None)
 }
 
 /// Takes writes as soon as enough members acknowledge. Each order that is carried out meanwhile comes first.

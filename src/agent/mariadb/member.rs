@@ -188,14 +188,16 @@ impl Member {
                     before.state(name, last.as_ref().map(|(_, _, measured)| measured), purged, Some(late))
                 }
             };
-            // A full volume is why the database answers late, or with an error.
-            state.problem = self.lacks_room().or(state.problem);
+            // A full volume is why the database answers late, or with an error. What is said of one that hangs has it.
+            if before.hung.is_none() {
+                state.problem = self.lacks_room().or(state.problem);
+            }
             return state;
         }
     }
 
     /// Why writes wait: there is no room for them.
-    fn lacks_room(&self) -> Option<String> {
+    pub fn lacks_room(&self) -> Option<String> {
         let volume = rustix::fs::statvfs(self.volume.data()).ok()?;
         let left = volume.f_bavail.saturating_mul(volume.f_frsize) >> 20;
         (left < ROOM).then(|| format!("its volume is full: {left} MiB are left, and writes wait or fail"))

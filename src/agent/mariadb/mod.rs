@@ -6,7 +6,7 @@
 //!   [`stored_password`]: what is stored of passwords.
 //! - [`command`]: the flags. [`program`]: what the program does with them.
 //! - [`member`]: the facts, and the connections to the database. [`facts`], [`measured`]: what the state is made of.
-//! - [`process`], [`sql`]: the database. [`keeper`], [`release`]: what the agent does by itself.
+//! - [`process`], [`sql`]: the database. [`keeper`], [`release`], [`hung`]: what the agent does by itself.
 //! - [`declared`], [`converge`], [`declare`]: databases and accounts of clients. [`renewed`]: files that have changed.
 //! - [`metrics`]: for Prometheus. [`upgrade`]: data of another version. [`zones`]: time zones. [`scheduler`]: events of clients.
 //! - [`orders`], [`roles`]: what it does by order. [`seed`]: copies of the data.
@@ -23,6 +23,7 @@ pub mod events;
 pub mod facts;
 pub mod flavor;
 pub mod gtid;
+pub mod hung;
 pub mod keeper;
 pub mod logs;
 pub mod measured;

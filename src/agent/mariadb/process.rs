@@ -25,6 +25,8 @@ pub struct Process {
     pub login: Login,
     /// Whether it was started as a replica, so that unacknowledged writes are taken back.
     pub takes_back: bool,
+    /// The number of the process.
+    pub number: Option<u32>,
     signals: mpsc::Sender<Signal>,
     ended: watch::Receiver<bool>,
     refuses: Arc<AtomicBool>,
@@ -38,6 +40,7 @@ impl Process {
         let mut child = command.spawn().map_err(|error| {
             io::Error::new(error.kind(), format!("{} cannot be started: {error}", program.display()))
         })?;
+        let number = child.id();
         let refuses = Arc::new(AtomicBool::new(false));
         if let Some(log) = child.stderr.take() {
             tokio::spawn(pass_on(log, Arc::clone(&refuses)));
@@ -45,7 +48,7 @@ impl Process {
         let (signals, requests) = mpsc::channel(4);
         let (end, ended) = watch::channel(false);
         tokio::spawn(own(child, requests, end));
-        Ok(Self { login, takes_back, signals, ended, refuses })
+        Ok(Self { login, takes_back, number, signals, ended, refuses })
     }
 
     /// Ends it at once.

@@ -13,6 +13,7 @@ use super::command::Flags;
 use super::create::create;
 use super::declare::keep_declared;
 use super::facts::Wanted;
+use super::hung::keep_answering;
 use super::keeper::{SHORT, keep_confirmed, keep_open, keep_running};
 use super::logs::give;
 use super::member::Member;
@@ -60,6 +61,7 @@ pub async fn run(flags: Flags) -> Result<(), String> {
     }
     tokio::spawn(begin(Arc::clone(&member)));
     tokio::spawn(Arc::clone(&member).keep_asking());
+    tokio::spawn(keep_answering(Arc::clone(&member)));
     tokio::spawn(keep_running(Arc::clone(&member)));
     tokio::spawn(keep_open(Arc::clone(&member)));
     tokio::spawn(keep_confirmed(Arc::clone(&member)));
@@ -215,9 +217,12 @@ impl Answers for Kubelet {
     async fn answer(self: Arc<Self>, asked: Asked) -> Response<Body> {
         let ready = match asked.path.as_str() {
             "/metrics" => return answer(200, metrics::TYPE, metrics::metrics(&self.0).await.into_bytes()),
-            // A database that waits for an order is well. To restart it would help nobody.
+            // A database that waits for an order is well, and one that hangs is the agent's matter. To restart the container would help nobody.
             "/healthz" => true,
-            "/readyz" => self.0.state().await.serves(self.0.flags.ready_lag),
+            "/readyz" => {
+                let answers = self.0.facts(|facts| facts.hung.is_none());
+                answers && self.0.state().await.serves(self.0.flags.ready_lag)
+            }
             _ => return answer(404, "text/plain", b"not found".to_vec()),
         };
         if ready { answer(200, "text/plain", b"ok".to_vec()) } else { answer(503, "text/plain", b"not ready".to_vec()) }

@@ -20,7 +20,7 @@ use super::create::install;
 use super::events::{Choice, Log, choose};
 use super::flavor::Flavor;
 use super::gtid::{self, Gtid};
-use super::keeper::{InitFile, SHORT, answers, random, write_secret};
+use super::keeper::{InitFile, SHORT, answers, does_nothing, random, write_secret};
 use super::logs::shown;
 use super::member::{FILES, Member};
 use super::process::Process;
@@ -263,10 +263,11 @@ impl Scratch {
         write_secret(&login, &format!("[client]\nuser={}\npassword={password}\n", accounts::AGENT))?;
         let access = super::sql::Login::new(&flags.socket(), password, flags.flavor);
         let process = Process::start(&flags.server(), &arguments, access, false).map_err(|error| error.to_string())?;
-        if !answers(&process).await {
+        if let Err(still) = answers(&process, flags.hung_after).await {
             process.kill().await;
             process.ended().await;
-            return Err("the database does not start with the copy; its log says why".to_owned());
+            let why = still.map_or_else(|| "its log says why".to_owned(), does_nothing);
+            return Err(format!("the database does not start with the copy: {why}"));
         }
         Ok(Self { process, socket: flags.socket(), login })
     }

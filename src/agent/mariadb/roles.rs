@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::accounts;
 use super::facts::{Source, Wanted};
 use super::flavor::Flavor;
+use super::hung;
 use super::keeper::{self, SHORT, random, secret};
 use super::measured::Measured;
 use super::member::{Member, NUDGES, failed, refusal};
@@ -18,8 +19,8 @@ use super::orders::{ended, started};
 use super::scheduler;
 use super::sql::{Sql, SqlError};
 use super::stored_password::clause;
-use crate::agent::client::Client;
-use crate::agent::contract::{Follow, Promote, Reason, Refusal, Role};
+use crate::agent::client::{Client, ClientError};
+use crate::agent::contract::{Follow, Promote, Reason, Refusal, Role, State};
 
 /// How long threads of replication may take to stop. A large write is applied as a whole.
 const STOP: Duration = Duration::from_secs(30);
@@ -217,6 +218,7 @@ async fn kill(sql: &mut Sql, connections: impl Iterator<Item = u64>) -> Result<(
 /// The member is a replica.
 pub async fn follow(member: &Member, order: &Follow) -> Result<(), Refusal> {
     let source = Source { host: order.source.clone(), acknowledge: order.acknowledge, epoch: order.epoch };
+    hung::end_for_order(member).await;
     let (role, given) = member.facts(|facts| (facts.role, facts.source.clone()));
     if role == Role::Replica && given.as_ref() == Some(&source) {
         let measured = member.measure(SHORT).await?;
@@ -306,16 +308,19 @@ async fn follow_mysql(member: &Member, order: &Follow, was_primary: bool) -> Res
     Ok(())
 }
 
+/// What the agent of a source says, which listens at the same port as this one.
+pub async fn state_of(member: &Member, source: &str) -> Result<State, ClientError> {
+    let scheme = if member.tls.is_some() { "https" } else { "http" };
+    let host = if source.contains(':') { format!("[{source}]") } else { source.to_owned() };
+    let client = Client { tls: member.tls.as_ref().map(crate::agent::tls::Files::client) };
+    client.state(&format!("{scheme}://{host}:{}", member.flags.listen.port()), SHORT).await
+}
+
 /// Whether this member has writes that its source lacks. Who keeps to the order knows: the agent of the source, which listens at the same
 /// port as this one.
 async fn has_more_than(member: &Member, order: &Follow) -> Result<bool, Refusal> {
     let own = member.measure(SHORT).await?.got;
-    let scheme = if member.tls.is_some() { "https" } else { "http" };
-    let host = if order.source.contains(':') { format!("[{}]", order.source) } else { order.source.clone() };
-    let url = format!("{scheme}://{host}:{}", member.flags.listen.port());
-    let client = Client { tls: member.tls.as_ref().map(crate::agent::tls::Files::client) };
-    let source = client.state(&url, SHORT).await;
-    let source = source.map_err(|error| {
+    let source = state_of(member, &order.source).await.map_err(|error| {
         refusal(
             Reason::DatabaseDown,
             &format!("it is not known whether the source has all writes that are here: {error}"),

@@ -19,7 +19,8 @@ use super::clone;
 use super::facts::{Source, Wanted};
 use super::flavor::Flavor;
 use super::gtid;
-use super::keeper::{SHORT, write_secret};
+use super::hung::Still;
+use super::keeper::{SHORT, does_nothing, write_secret};
 use super::member::{FILES, Member, failed, refusal};
 use super::orders::ended;
 use super::sql::Sql;
@@ -261,9 +262,14 @@ async fn unpack(member: &Member, mut copy: hyper::body::Incoming, arriving: &Pat
     succeeds(Ok(child), "mbstream").await
 }
 
-/// Waits for a program. The error is a sentence.
+/// Waits for a program, which is ended with its value. One that does nothing at all has failed. The error is a sentence.
 pub async fn succeeds(child: io::Result<Child>, name: &str) -> Result<(), String> {
-    let status = child.map_err(|error| format!("{name} cannot be started: {error}"))?.wait().await;
+    let mut child = child.map_err(|error| format!("{name} cannot be started: {error}"))?;
+    let still = Still::of(child.id());
+    let status = tokio::select! {
+        status = child.wait() => status,
+        () = still.lasts_for(STALLS) => return Err(format!("{name}: {}", does_nothing(STALLS))),
+    };
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{name} failed ({status}); its log says why")),

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tokio::process::Command;
 
 use super::flavor::Flavor;
-use super::keeper::write_secret;
+use super::hung::{self, Still};
+use super::keeper::{does_nothing, write_secret};
 use super::member::Member;
 use super::process::Process;
 use super::seed::{own_version, series};
@@ -87,7 +88,7 @@ async fn run(member: &Member, process: &Arc<Process>) -> Result<(), String> {
         process.login.password()
     );
     write_secret(&login, &text)?;
-    let program = member.flags.upgrade.display();
+    let (program, after) = (member.flags.upgrade.display(), member.flags.hung_after);
     let mut command = Command::new(&member.flags.upgrade);
     command.arg(format!("--defaults-file={}", login.display())).args(["--force", "--silent", "--skip-write-binlog"]);
     command.env("TMPDIR", member.volume.temporary()).arg(format!("--tmpdir={}", member.volume.temporary().display()));
@@ -99,6 +100,11 @@ async fn run(member: &Member, process: &Arc<Process>) -> Result<(), String> {
     let status = tokio::select! {
         status = status => status,
         () = process.ended() => Err("the database has ended while its tables were brought up to date".to_owned()),
+        () = Still::of(process.number).lasts_for(after) => {
+            let why = format!("{} while its tables were brought up to date", does_nothing(after));
+            hung::note(member, &why);
+            Err(why)
+        }
     };
     let _ = std::fs::remove_file(&login);
     let status = status?;

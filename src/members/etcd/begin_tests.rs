@@ -53,6 +53,32 @@ fn row_16_a_dead_voter_is_replaced_after_its_deadline() {
     }
 }
 
+/// Claim and pod were deleted by force, and made again at once: nobody saw that they were gone, and the data does not come back.
+#[test]
+fn row_16_a_member_whose_volume_is_another_one_is_replaced_at_once() {
+    let mut world = World::grown(3);
+    remembered(&mut world);
+    world.lose_volume(1);
+    let mut unknown = world.clone();
+    let (began, deadline) = (world.now, world.settings.dead_after);
+    assert!(removes(remembered(&mut world), 1));
+    world.settle();
+    assert!(world.now - began < deadline && world.latch.answered.len() == 3, "{:?}", world.latch);
+    // It is not known that it had another one, it does not say that it has no data, or there would be no quorum.
+    unknown.latch.answered.remove(&1);
+    assert!(waits(&remembered(&mut unknown)));
+    let mut silent = World::grown(3);
+    remembered(&mut silent);
+    silent.lose_volume(1);
+    silent.pods.get_mut(&1).expect("it is there").exit = None;
+    assert!(waits(&remembered(&mut silent)));
+    let mut few = World::grown(3);
+    remembered(&mut few);
+    few.lose_volume(1);
+    few.down.insert(2);
+    assert!(!matches!(remembered(&mut few), MemberStep::Act(Action::Call { .. })));
+}
+
 #[test]
 fn row_16_one_that_waits_for_a_node_is_not_dead() {
     let mut world = World::grown(3);

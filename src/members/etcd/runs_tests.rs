@@ -17,6 +17,7 @@ enum Event {
     Up,
     Wipe(u32),
     LoseClaim(u32),
+    LoseVolume(u32),
     ScaleByHand(u32),
     RemoveByHand(u32),
     DropConfigMap,
@@ -37,6 +38,7 @@ fn harmful_events() -> impl Strategy<Value = Event> {
         1 => Just(Event::Up),
         1 => (0..5_u32).prop_map(Event::Wipe),
         1 => (0..5_u32).prop_map(Event::LoseClaim),
+        1 => (0..5_u32).prop_map(Event::LoseVolume),
         1 => (0..7_u32).prop_map(Event::ScaleByHand),
         1 => (0..5_u32).prop_map(Event::RemoveByHand),
         1 => Just(Event::DropConfigMap),
@@ -62,6 +64,7 @@ fn run(mut world: World, events: Vec<Event>) {
                 world.wipe(k);
                 world.claims.get_mut(&k).into_iter().for_each(|claim| claim.lost = true);
             }
+            Event::LoseVolume(k) if world.survives(k) => world.lose_volume(k),
             Event::ScaleByHand(replicas) if world.latch.bootstrapped => {
                 (world.harmed, world.replicas) = (true, replicas);
             }

@@ -229,10 +229,10 @@ impl World {
 
     /// The latch, with the claims of members as a separate pass would store them.
     pub fn noted(&self, observed: &Observed) -> Latch {
-        let Latch { claims, position, .. } = self.latch.clone();
+        let Latch { claims, answered, position, .. } = self.latch.clone();
         match decide(&self.settings, &self.workload(), observed, &self.target, &self.latch, self.now) {
-            MemberStep::Latch(new) if (Latch { position, claims, ..new.clone() }) == self.latch => {
-                Latch { claims: new.claims, ..self.latch.clone() }
+            MemberStep::Latch(new) if (Latch { position, claims, answered, ..new.clone() }) == self.latch => {
+                Latch { claims: new.claims, answered: new.answered, ..self.latch.clone() }
             }
             _ => self.latch.clone(),
         }
@@ -554,6 +554,14 @@ impl World {
             self.disks.remove(&claim.uid);
         }
         self.running.remove(&k);
+    }
+
+    /// Claim and pod are deleted by force. Their controller makes both again before anybody has seen that they were gone.
+    pub fn lose_volume(&mut self, k: u32) {
+        self.wipe(k);
+        self.claims.remove(&k);
+        self.pods.remove(&k);
+        self.tick();
     }
 
     /// Whether the others still have a quorum, now and after the late calls, when the data of one member is lost.

@@ -150,6 +150,9 @@ impl<C> Primary<C> {
             if let Some(busy) = &mut state.busy {
                 busy.work = self.shown(&busy.work);
             }
+            if let Some(restarted) = &mut state.restarted {
+                restarted.why = self.shown(&restarted.why);
+            }
             state
         });
         (ordinal, said)

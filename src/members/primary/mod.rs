@@ -13,6 +13,8 @@ pub mod decide;
 mod decide_tests;
 pub mod document;
 pub mod driver;
+#[cfg(test)]
+mod hung_tests;
 pub mod report;
 pub mod state;
 #[cfg(test)]

@@ -126,7 +126,32 @@ fn member(name: &str, is_primary: bool, answer: Option<&State>, silent: Option<&
     if let Some(problem) = &answer.problem {
         member["problem"] = problem.as_str().into();
     }
+    if let Some(restarted) = &answer.restarted {
+        member["restarted"] = json!({"at": second(restarted.at), "why": restarted.why});
+    }
     member
+}
+
+/// A time of so many seconds since 1970; null if there is no such time.
+fn second(at: i64) -> Value {
+    jiff::Timestamp::from_second(at).map_or(Value::Null, |at| format!("{at:.0}").into())
+}
+
+/// Whose database its agent has ended and started again, because it hung: the name of each member, and why. `before` is the part of the
+/// status about the set, with what was known before.
+pub fn restarts(before: Option<&Value>, details: &Map<String, Value>) -> Vec<(String, String)> {
+    let of = |members: Option<&Value>, name: &str| {
+        let mut all = members.and_then(Value::as_array).into_iter().flatten();
+        all.find(|member| member["name"] == name).map(|member| member["restarted"].clone()).unwrap_or_default()
+    };
+    let now = details.get("members");
+    let names = now.and_then(Value::as_array).into_iter().flatten().filter_map(|member| member["name"].as_str());
+    let is_new = |name: &&str| {
+        let restarted = of(now, name);
+        restarted.is_object() && restarted != of(before.and_then(|before| before.get("members")), name)
+    };
+    let why = |name: &str| of(now, name)["why"].as_str().unwrap_or_default().to_owned();
+    names.filter(is_new).map(|name| (name.to_owned(), why(name))).collect()
 }
 
 fn changed(change: &Change, name: impl Fn(u32) -> String) -> Value {
@@ -140,8 +165,9 @@ fn changed(change: &Change, name: impl Fn(u32) -> String) -> Value {
             shown[key] = name(ordinal).into();
         }
     }
-    if let Ok(at) = jiff::Timestamp::from_second(change.since) {
-        shown["at"] = format!("{at:.0}").into();
+    let at = second(change.since);
+    if at.is_string() {
+        shown["at"] = at;
     }
     shown
 }
@@ -153,8 +179,8 @@ mod tests {
     use serde_json::json;
 
     use super::super::world_tests::settings;
-    use super::report;
-    use crate::agent::contract::{Role, State};
+    use super::{report, restarts};
+    use crate::agent::contract::{Restarted, Role, State};
     use crate::members::primary::state::{Change, ChangeKind, Latched, Observed};
     use crate::members::workload::{Latch, Pod, Workload};
 
@@ -165,6 +191,34 @@ mod tests {
     fn seen(answers: BTreeMap<u32, State>) -> Observed {
         let silent = BTreeMap::from([(2, "connection refused".into())]);
         Observed { roles: Ok(None), answers, silent, refused: BTreeMap::new() }
+    }
+
+    #[test]
+    fn a_database_that_was_started_again_is_reported_once() {
+        let restarted = |at| Some(Restarted { at, why: "it did not answer for 61 seconds".into() });
+        let reported = |at: Option<i64>| {
+            let state = State { data: Some("u".into()), restarted: at.and_then(restarted), ..State::default() };
+            let observed = seen(BTreeMap::from([(0, state.clone()), (1, State { restarted: None, ..state })]));
+            report(&settings(), &Workload::example(3), &observed, &latch(Latched::default()))
+        };
+        let (never, first, second) = (reported(None), reported(Some(0)), reported(Some(1)));
+        assert_eq!(
+            first["members"][0]["restarted"],
+            json!({"at": "1970-01-01T00:00:00Z", "why": "it did not answer for 61 seconds"})
+        );
+        let said = vec![("db-0".to_owned(), "it did not answer for 61 seconds".to_owned())];
+        for (before, now, expected) in [
+            (None, &never, vec![]),
+            (None, &first, said.clone()),
+            (Some(&never), &first, said.clone()),
+            (Some(&first), &first, vec![]),
+            (Some(&first), &second, said),
+            // Its agent has started again, and has forgotten it.
+            (Some(&first), &never, vec![]),
+        ] {
+            let before = before.map(|before| json!(before));
+            assert_eq!(restarts(before.as_ref(), now), expected, "{before:?}");
+        }
     }
 
     #[test]

@@ -49,13 +49,16 @@ pub(super) struct World {
     pub broken: BTreeSet<u32>,
     /// Members whose databases run, and do nothing.
     pub hung: BTreeSet<u32>,
+    /// Since when, as their agents know it, and after how many seconds they end them.
+    pub hung_since: BTreeMap<u32, i64>,
+    pub hung_after: Option<i64>,
     /// Members whose volumes are lost, and those of them whose claims are deleted and still in use.
     pub lost: BTreeSet<u32>,
     ending: BTreeSet<u32>,
     /// Members without data whose volumes have something else.
     pub foreign: BTreeSet<u32>,
     /// What they refused.
-    refused: BTreeMap<(u32, &'static str), Refused>,
+    pub(super) refused: BTreeMap<(u32, &'static str), Refused>,
     pub acknowledged: BTreeSet<Write>,
     /// Writes whose clients wait for an answer.
     open: Vec<(u32, Write)>,
@@ -103,6 +106,8 @@ impl World {
             purged: Position::none(),
             broken: BTreeSet::new(),
             hung: BTreeSet::new(),
+            hung_since: BTreeMap::new(),
+            hung_after: None,
             lost: BTreeSet::new(),
             ending: BTreeSet::new(),
             foreign: BTreeSet::new(),
@@ -156,7 +161,7 @@ impl World {
         self.members[&of].log.starts_with(&self.members[&k].log)
     }
 
-    fn receives(&self, k: u32) -> bool {
+    pub(super) fn receives(&self, k: u32) -> bool {
         let member = &self.members[&k];
         let Some(source) = member.source.filter(|_| !self.down.contains(&k) && member.role == Role::Replica) else {
             return false;
@@ -208,6 +213,7 @@ impl World {
             lag: Some(0.0).filter(|_| self.receives(k)),
             diverged: member.diverged,
             hangs: self.hung.contains(&k),
+            restarts_in: self.restarts_in(k),
             problem,
             ..State::default()
         }
@@ -381,6 +387,10 @@ impl World {
         if obeyed.is_before(at) {
             (member.epoch, member.number) = (at.epoch, at.number.unwrap_or_default());
         }
+        if !self.frees(k, verb) {
+            return;
+        }
+        let member = self.members.get_mut(&k).unwrap();
         match verb {
             Verb::Fence(_) => {
                 if member.role == Role::Primary {
@@ -457,6 +467,7 @@ impl World {
     /// A second passes: databases receive, apply and acknowledge; clients write.
     pub fn tick(&mut self) {
         self.now += 1;
+        self.end_hung();
         self.receive();
         let all: Vec<u32> = self.pods.keys().copied().filter(|k| !self.down.contains(k)).collect();
         for k in all {

@@ -21,7 +21,7 @@ use crate::members::driver::{MemberDriver as _, MemberStep};
 use crate::members::primary::client::Agents;
 use crate::members::primary::document::{Document, LABEL};
 use crate::members::primary::driver::{Primary, Shown};
-use crate::members::primary::report::{report, sight};
+use crate::members::primary::report::{report, restarts, sight};
 use crate::members::primary::state::{Action, ChangeKind, Latched, Observed as Seen, RequestResult, Roles};
 use crate::members::progress::Doing;
 use crate::members::workload::{Latch, Mode, Target, Workload};
@@ -153,7 +153,12 @@ async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
     let stepped = steps(pass, &driver, &target).await;
     ctx.memory.refusals.note(&observed.key, &set.name, driver.refused());
     let Stepped { mut passed, workload, seen, quiet } = stepped?;
-    passed.details = Some(details(&driver, &workload, &seen, &passed.latch));
+    let details = details(&driver, &workload, &seen, &passed.latch);
+    for (name, why) in restarts(observed.cr.status().get("members").and_then(|all| all.get(&set.name)), &details) {
+        let what = format!("StatefulSet {}: the database of {name} hung, and its agent ended it: {why}", set.target);
+        event(observed, ctx, true, "DatabaseRestarted", what);
+    }
+    passed.details = Some(details);
     let noted = Noted { primaries: ctx.memory.primaries.clone(), key: observed.key.clone(), set: set.name.clone() };
     noted.note(&driver, &workload, &seen, &passed.latch);
     if quiet {

@@ -223,6 +223,17 @@ impl<'a> Cluster<'a> {
             || self.crashes(ordinal)
     }
 
+    /// Whether the data of a voter is gone for good: it says that it has none, and its claim is another one than that with which it answered.
+    pub fn has_lost_data(&self, ordinal: u32) -> bool {
+        self.says_not_in_list(ordinal) && self.scene.latch.has_lost(self.scene.workload, ordinal)
+    }
+
+    /// Whether a member has started and answers.
+    pub fn answers(&self, member: &Member) -> bool {
+        let answer = self.ordinal(member).and_then(|ordinal| self.scene.observed.answers.get(&ordinal));
+        member.started() && answer.is_some_and(|answer| answer.member == member.id)
+    }
+
     /// The uids of an ordinal's claims and pod.
     pub fn place(&self, ordinal: u32) -> Vec<String> {
         let claims = self.claims(ordinal).iter().map(|claim| &claim.uid);

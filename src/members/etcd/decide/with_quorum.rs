@@ -74,9 +74,15 @@ fn memory(c: &Cluster) -> Option<MemberStep<Action>> {
         Some(_) => {}
     }
     latch.claims = latch.claims_with(c.scene.workload, c.members.iter().filter_map(|member| c.ordinal(member)));
+    let answering = |member: &Member| Some((c.ordinal(member)?, c.answers(member)));
+    latch.answered = latch.answered_with(c.scene.workload, &c.members.iter().filter_map(answering).collect());
     let before = &c.scene.latch;
-    let changed =
-        |latch: &Latch| latch.since != before.since || latch.stale != before.stale || latch.claims != before.claims;
+    let changed = |latch: &Latch| {
+        latch.since != before.since
+            || latch.stale != before.stale
+            || latch.claims != before.claims
+            || latch.answered != before.answered
+    };
     (changed(&latch) || latch.replicas != c.scene.latch.replicas).then_some(MemberStep::Latch(latch))
 }
 
@@ -237,9 +243,11 @@ fn row_15_claims_left_over(c: &Cluster) -> Option<MemberStep<Action>> {
     Some(MemberStep::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() })
 }
 
-/// Row 16: a voter that cannot return leaves, and row 14 makes room for the next one.
+/// Row 16: a voter that cannot return leaves, and row 14 makes room for the next one. Where its data is known to be gone, nothing is waited
+/// for.
 fn row_16_dead_voter(c: &Cluster) -> Option<MemberStep<Action>> {
-    let late = |k: u32| k < c.desired() && c.dead(k) && c.waited(k) > c.scene.settings.dead_after;
+    let late =
+        |k: u32| k < c.desired() && c.dead(k) && (c.has_lost_data(k) || c.waited(k) > c.scene.settings.dead_after);
     let (k, voter) = c.voters().into_iter().find(|(k, _)| late(*k) && c.may_remove(*k))?;
     remove(c, k, voter)
 }

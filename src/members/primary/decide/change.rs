@@ -66,7 +66,14 @@ impl Scene<'_> {
         if self.can_fail_over() {
             return Some(self.fail_over(p, why));
         }
-        Some(self.broken_pod().unwrap_or_else(|| self.unsafe_to_fail_over(p, &why)))
+        let step = self.starts_again(p).or_else(|| self.broken_pod());
+        Some(step.unwrap_or_else(|| self.unsafe_to_fail_over(p, &why)))
+    }
+
+    /// The database of an earlier primary hangs, and its agent starts it again without anybody's help.
+    fn starts_again(&self, p: u32) -> Step {
+        let hangs = self.observed.answers.get(&p).filter(|answer| answer.hangs && answer.restarts_in.is_some());
+        hangs.map(|_| wait(format!("the database of {}, which hangs{}", self.pod(p), self.reason(p)), SOON))
     }
 
     /// Row 7: the database of the primary was ordered to start, and does not. After as long as a member may be silent, the primary counts
@@ -191,10 +198,9 @@ impl Scene<'_> {
             None => heard,
         };
         if accepted.is_none() && !self.is_enough(fenced.len()) {
-            return Some(self.go_back(change).unwrap_or_else(|| {
-                self.broken_pod()
-                    .unwrap_or_else(|| self.unsafe_to_fail_over(change.from.unwrap_or_default(), &change.why))
-            }));
+            let step = self.go_back(change).or_else(|| self.starts_again(change.from?)).or_else(|| self.broken_pod());
+            let from = change.from.unwrap_or_default();
+            return Some(step.unwrap_or_else(|| self.unsafe_to_fail_over(from, &change.why)));
         }
         // Row 10. Ties: a ready pod, and then the lowest ordinal.
         let contains_all = |a: &State| fenced.iter().all(|(_, b)| a.got.contains(&b.got));
