@@ -123,14 +123,17 @@ fn of_custom_resources() -> Vec<Input> {
         Input {
             name: "patches",
             what: "the annotation `patches`",
-            limits: with(bounds::ANNOTATION, [
-                ("number", format!("{} patches", bounds::PATCHES)),
-                ("operations", format!("{} operations", bounds::OPERATIONS)),
-                ("copies", format!("{} of an object", bytes_text(bounds::OBJECT))),
-                ("lists by key", "3 million steps".to_owned()),
-                ("one for all", "128 MiB for all objects".to_owned()),
-                ("size of an expression", format!("{} of an expression", bytes_text(bounds::COMPILED))),
-            ]),
+            limits: with(
+                bounds::ANNOTATION,
+                [
+                    ("number", format!("{} patches", bounds::PATCHES)),
+                    ("operations", format!("{} operations", bounds::OPERATIONS)),
+                    ("copies", format!("{} of an object", bytes_text(bounds::OBJECT))),
+                    ("lists by key", "3 million steps".to_owned()),
+                    ("one for all", "128 MiB for all objects".to_owned()),
+                    ("size of an expression", format!("{} of an expression", bytes_text(bounds::COMPILED))),
+                ],
+            ),
             beyond: ANNOTATION,
             tests: &["a_hostile_annotation_is_refused_with_its_limit_and_others_go_on"],
             files: &["release/fields.rs", "release/owned.rs"],
@@ -154,10 +157,10 @@ fn of_custom_resources() -> Vec<Input> {
         Input {
             name: "ignore-drift",
             what: "the annotation `ignore-drift`",
-            limits: with(bounds::ANNOTATION, [
-                ("rules", format!("{} rules", bounds::RULES)),
-                ("paths", format!("{} paths", bounds::PATHS)),
-            ]),
+            limits: with(
+                bounds::ANNOTATION,
+                [("rules", format!("{} rules", bounds::RULES)), ("paths", format!("{} paths", bounds::PATHS))],
+            ),
             beyond: ANNOTATION,
             tests: &[],
             files: &[],
@@ -202,10 +205,20 @@ fn of_custom_resources() -> Vec<Input> {
         Input {
             name: "archives",
             what: "charts: archives, `.helmignore`, `values.schema.json`, also those in a ConfigMap or a kept Secret",
-            limits: words(format!("{} and {} files, with all archives in it", bytes_text(usize::try_from(archive.total).unwrap_or_default()), archive.files)),
+            limits: words(format!(
+                "{} and {} files, with all archives in it",
+                bytes_text(usize::try_from(archive.total).unwrap_or_default()),
+                archive.files
+            )),
             beyond: "The chart cannot be used; what was served is served on.",
             tests: &["an_archive_that_unpacks_to_too_much_is_refused", "archives_in_an_archive_share_one_budget"],
-            files: &["source/dependency/save.rs", "chart/load.rs", "chart/floats.rs", "chart/strvals.rs", "source/archive.rs"],
+            files: &[
+                "source/dependency/save.rs",
+                "chart/load.rs",
+                "chart/floats.rs",
+                "chart/strvals.rs",
+                "source/archive.rs",
+            ],
         },
     ]
 }
@@ -304,7 +317,9 @@ fn of_notices() -> Vec<Input> {
         Input {
             name: "messages",
             what: "how many messages notices send",
-            limits: words("1,000 recipients of a namespace in an hour, ten times as many of all (`--notice-recipients-per-hour`)"),
+            limits: words(
+                "1,000 recipients of a namespace in an hour, ten times as many of all (`--notice-recipients-per-hour`)",
+            ),
             beyond: "Messages wait (`Limited`).",
             tests: &["a_namespace_writes_to_no_more_recipients_than_it_can"],
             files: &[],
@@ -319,7 +334,10 @@ fn of_others() -> Vec<Input> {
             what: "what agents of databases answer, also to orders",
             limits: words(format!("{} and 3 seconds; no redirect", bytes_text(contract::LIMIT))),
             beyond: "It counts as silence of that member.",
-            tests: &["a_hostile_answer_is_an_error_of_that_request_alone", "an_endless_answer_and_a_slow_one_are_given_up"],
+            tests: &[
+                "a_hostile_answer_is_an_error_of_that_request_alone",
+                "an_endless_answer_and_a_slow_one_are_given_up",
+            ],
             files: &[],
         },
         Input {
@@ -349,8 +367,12 @@ fn of_others() -> Vec<Input> {
             beyond: "The chart cannot be used; other ChartDefinitions are carried out meanwhile.",
             tests: &["a_chart_server_that_does_not_answer_delays_no_other_definition"],
             files: &[
-                "source/index.rs", "source/registry/mod.rs", "source/registry/auth.rs", "source/registry/push.rs",
-                "source/provenance.rs", "source/http.rs",
+                "source/index.rs",
+                "source/registry/mod.rs",
+                "source/registry/auth.rs",
+                "source/registry/push.rs",
+                "source/provenance.rs",
+                "source/http.rs",
             ],
         },
         Input {
@@ -358,7 +380,10 @@ fn of_others() -> Vec<Input> {
             what: "requests to the operator's ports",
             limits: words("a number of connections, time for headers and handshakes, one page of metrics a second"),
             beyond: "The connection is closed.",
-            tests: &["thousands_of_slow_clients_keep_nobody_waiting", "a_client_that_says_nothing_or_does_not_read_is_left"],
+            tests: &[
+                "thousands_of_slow_clients_keep_nobody_waiting",
+                "a_client_that_says_nothing_or_does_not_read_is_left",
+            ],
             files: &[],
         },
     ]

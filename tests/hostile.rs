@@ -3,11 +3,11 @@
 //!
 //! Each row runs in a process of its own, whose memory is measured at its end.
 
-use serde_json::{Value, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -24,8 +24,8 @@ use tillerman::notices::template::Template;
 use tillerman::release::digest::Hasher;
 use tillerman::release::object::Object;
 use tillerman::release::packed::unzip;
-use tillerman::release::record::{HookRecord, Record};
 use tillerman::release::patch;
+use tillerman::release::record::{HookRecord, Record};
 
 /// The row that a child runs.
 const ROW: &str = "HOSTILE_ROW";
@@ -403,19 +403,52 @@ fn shared_lists() -> String {
 }
 
 fn of_records_and_notices() -> Vec<Row> {
-    let loops = |inside: &str| {
-        format!("{}{inside}{}", "{% for a in lines %}".repeat(6), "{% endfor %}".repeat(6))
-    };
+    let loops = |inside: &str| format!("{}{inside}{}", "{% for a in lines %}".repeat(6), "{% endfor %}".repeat(6));
     let levels = format!("{}1{}", "{\"a\":".repeat(30), "}".repeat(30));
     vec![
-        lazy("record: text", || record(&format!("\"a\":\"{}\"", "x".repeat(25 << 20))), read_record, "the limit is 25165824"),
-        lazy("record: values", || record(&format!("\"hooks\":[{}{{}}]", "{},".repeat(7 << 20))), read_record, "more than 400000 values"),
-        lazy("record: levels", || record(&format!("\"a\":{}", nested(100_000))), read_record, "more than 100 levels deep"),
-        lazy("record: hooks", || record(&format!("\"hooks\":[{}{{}}]", "{},".repeat(2000))), read_record, "the limit is 1500"),
-        lazy("chunks: text", || packed(&format!("{{\"manifest\":\"{}\"}}", "x".repeat(65 << 20))), join, "the limit is 67108864"),
-        lazy("chunks: values", || packed(&format!("{{\"a\":{}}}", list_of(1_000_000))), join, "more than 400000 values"),
+        lazy(
+            "record: text",
+            || record(&format!("\"a\":\"{}\"", "x".repeat(25 << 20))),
+            read_record,
+            "the limit is 25165824",
+        ),
+        lazy(
+            "record: values",
+            || record(&format!("\"hooks\":[{}{{}}]", "{},".repeat(7 << 20))),
+            read_record,
+            "more than 400000 values",
+        ),
+        lazy(
+            "record: levels",
+            || record(&format!("\"a\":{}", nested(100_000))),
+            read_record,
+            "more than 100 levels deep",
+        ),
+        lazy(
+            "record: hooks",
+            || record(&format!("\"hooks\":[{}{{}}]", "{},".repeat(2000))),
+            read_record,
+            "the limit is 1500",
+        ),
+        lazy(
+            "chunks: text",
+            || packed(&format!("{{\"manifest\":\"{}\"}}", "x".repeat(65 << 20))),
+            join,
+            "the limit is 67108864",
+        ),
+        lazy(
+            "chunks: values",
+            || packed(&format!("{{\"a\":{}}}", list_of(1_000_000))),
+            join,
+            "more than 400000 values",
+        ),
         lazy("chunks: levels", || packed(&format!("{{\"a\":{}}}", nested(100_000))), join, "more than 100 levels deep"),
-        lazy("manifest: values", || record(&format!("\"manifest\":\"a: [{}0]\"", "[],".repeat(3_000_000))), read_record, "the manifest cannot be read"),
+        lazy(
+            "manifest: values",
+            || record(&format!("\"manifest\":\"a: [{}0]\"", "[],".repeat(3_000_000))),
+            read_record,
+            "the manifest cannot be read",
+        ),
         row("hook: text", format!("a: {}", "x".repeat(3 << 20)), hook, "the limit is 2097152"),
         row("hook: values", format!("a: {}", list_of(500_000)), hook, "more than 100000 values"),
         lazy("packed: text", || packed(&format!("\"{}\"", "x".repeat(5 << 20))), unpack, "the limit is 4194304"),
@@ -430,7 +463,12 @@ fn of_records_and_notices() -> Vec<Row> {
         row("notice template: grammar", shared_lists(), notice_template, "does not exist in templates"),
         row("notice template: instructions", loops("x"), notice_template, "fuel"),
         row("notice template: output", loops("{{ lines }}"), notice_template, "it prints more than 32768 bytes"),
-        row("notice template: filtered", loops("{% if a.name|upper|lower == 'x' %}{% endif %}"), notice_template, "filters are given more than"),
+        row(
+            "notice template: filtered",
+            loops("{% if a.name|upper|lower == 'x' %}{% endif %}"),
+            notice_template,
+            "filters are given more than",
+        ),
     ]
 }
 
@@ -446,7 +484,7 @@ fn every_limit_has_a_row_or_a_test() {
         }
         for limit in input.limits {
             let (row, name) = (limit.row(), format!("{}: {}", input.name, limit.row()));
-            let shown = if row.is_empty() { !input.tests.is_empty()  } else { rows.contains(&name) };
+            let shown = if row.is_empty() { !input.tests.is_empty() } else { rows.contains(&name) };
             if !shown {
                 missing.push(format!("{}: no row {name:?} for {}", input.name, limit.text()));
             }
@@ -479,20 +517,26 @@ fn functions_of_tests() -> BTreeSet<String> {
 /// at the command line wrote are named here.
 #[test]
 fn every_file_that_parses_bytes_belongs_to_a_place() {
-    const PARSES: [&str; 6] =
-        ["serde_json::from_slice", "serde_json::from_str", "GzDecoder::new", "yaml::parse(", "yaml::load(", "Archive::new"];
+    const PARSES: [&str; 6] = [
+        "serde_json::from_slice",
+        "serde_json::from_str",
+        "GzDecoder::new",
+        "yaml::parse(",
+        "yaml::load(",
+        "Archive::new",
+    ];
     // What a person runs, what runs beside databases or in Jobs of the operator's author, and the engines themselves.
     const FOLDERS: [&str; 9] =
         ["agent/", "backup/", "bin/", "chaos/", "cli/", "image/", "lint/", "scaffold/", "template/"];
     const OWN: [&str; 8] = [
-        "kind/watches.rs",           // the operator's author
-        "kind/bounds.rs",            // the limits themselves
-        "rbac/own.rs",               // a file of the program
-        "rbac/kinds.rs",             // a file of the program
-        "reconcile/preview.rs",      // a person's files
-        "source/credentials.rs",     // a person's files
-        "source/repositories.rs",    // a person's files
-        "render/schema/",            // schemas, while rendering
+        "kind/watches.rs",        // the operator's author
+        "kind/bounds.rs",         // the limits themselves
+        "rbac/own.rs",            // a file of the program
+        "rbac/kinds.rs",          // a file of the program
+        "reconcile/preview.rs",   // a person's files
+        "source/credentials.rs",  // a person's files
+        "source/repositories.rs", // a person's files
+        "render/schema/",         // schemas, while rendering
     ];
     let named: BTreeSet<&str> = inputs().iter().flat_map(|input| input.files).copied().collect();
     let src = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -502,10 +546,17 @@ fn every_file_that_parses_bytes_belongs_to_a_place() {
     for path in &found {
         let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
         let text = std::fs::read_to_string(path).unwrap();
-        let code: Vec<&str> =
-            text.split("#[cfg(test)]").next().unwrap().lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let code: Vec<&str> = text
+            .split("#[cfg(test)]")
+            .next()
+            .unwrap()
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .collect();
         let parses = code.iter().any(|line| PARSES.iter().any(|parse| line.contains(parse)));
-        let is_own = FOLDERS.iter().chain(&OWN).any(|own| name.starts_with(own)) || name.ends_with("_tests.rs") || name.ends_with("tests.rs");
+        let is_own = FOLDERS.iter().chain(&OWN).any(|own| name.starts_with(own))
+            || name.ends_with("_tests.rs")
+            || name.ends_with("tests.rs");
         if parses && !is_own && !named.contains(name) {
             missing.push(name.to_owned());
         }

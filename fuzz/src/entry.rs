@@ -80,6 +80,20 @@ pub fn parse(data: &[u8]) {
     }
 }
 
+/// A chart with one template.
+fn chart_of(template: &[u8]) -> Chart {
+    Chart {
+        metadata: Metadata {
+            api_version: "v2".into(),
+            name: "web".into(),
+            version: "1.0.0".into(),
+            ..Metadata::default()
+        },
+        templates: vec![File { name: "templates/t.yaml".into(), data: template.to_vec().into() }],
+        ..Chart::default()
+    }
+}
+
 /// A template, and behind a zero byte the values: they are rendered.
 pub fn execute(data: &[u8]) {
     let (text, values) = match data.iter().position(|&b| b == 0) {
@@ -87,16 +101,7 @@ pub fn execute(data: &[u8]) {
         None => (data, &b""[..]),
     };
     let values = chart::values::load(values).unwrap_or_default();
-    let chart = Chart {
-        metadata: Metadata {
-            api_version: "v2".into(),
-            name: "web".into(),
-            version: "1.0.0".into(),
-            ..Metadata::default()
-        },
-        templates: vec![File { name: "templates/t.yaml".into(), data: text.to_vec().into() }],
-        ..Chart::default()
-    };
+    let chart = chart_of(text);
     let rendered = render::render(&chart, &values, &release(), &Capabilities::default(), &options(LIMITS));
     assert_no_fault(rendered.err());
 }
@@ -265,25 +270,10 @@ pub fn documents(data: &[u8]) {
         Some(at) => (&data[..at], &data[at + 1..]),
         None => (data, &b"status: {a: [{b: c}]}"[..]),
     };
-    let Ok(text) = std::str::from_utf8(text) else { return };
-    let read = bounds::SPEC.yaml(text.as_bytes()).unwrap_or_default();
-    let word = |key: &str| read[key].as_str().unwrap_or_default().to_owned();
-    let event = read["metadata"]["annotations"]["helm.sh/hook"].as_str().unwrap_or_default().to_owned();
-    let manifest = render::Manifest {
-        source: "c/templates/a.yaml".into(),
-        text: text.to_owned(),
-        api_version: word("apiVersion"),
-        kind: word("kind"),
-        name: read["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-    };
-    let hook = render::Hook {
-        manifest,
-        events: vec![event],
-        weight: 0,
-        delete_policies: Vec::new(),
-        output_log_policies: Vec::new(),
-    };
-    let unknown = [hook];
+    let chart = chart_of(text);
+    let rendered = render::render(&chart, &Values::new(), &release(), &Capabilities::default(), &options(LIMITS));
+    let Ok(render::Rendered { unknown, .. }) = rendered else { return };
+    let read = bounds::SPEC.yaml(text).unwrap_or_default();
     if let Ok(Some(fields)) = StatusFields::parse(&unknown) {
         let packed = fields.encode();
         assert!(packed.is_err() || StatusFields::decode(&packed.unwrap_or_default()).is_some());
@@ -293,7 +283,8 @@ pub fn documents(data: &[u8]) {
     assert_short(Operations::read(&unknown, &[]).err());
     let object = bounds::SPEC.yaml(object).unwrap_or_default();
     let fields = read["fields"].as_object().into_iter().flat_map(|fields| fields.values());
-    for path in fields.filter_map(|field| field["path"].as_str()).chain([text]) {
+    let whole = std::str::from_utf8(text).ok();
+    for path in fields.filter_map(|field| field["path"].as_str()).chain(whole) {
         if let Ok(path) = FieldPath::parse(path) {
             let _ = path.find(&object);
         }

@@ -53,7 +53,11 @@ pub fn check(text: &str) -> Result<(), String> {
 fn tag(inside: &str) -> Result<(), String> {
     let inside = inside.trim_start_matches(['-', '+']).trim_start();
     let word = inside.split(|c: char| c != '_' && !c.is_alphanumeric()).next().unwrap_or_default();
-    if TAGS.contains(&word) { Ok(()) } else { Err(format!("the tag {word:?} does not exist here, only {}", TAGS.join(", "))) }
+    if TAGS.contains(&word) {
+        Ok(())
+    } else {
+        Err(format!("the tag {word:?} does not exist here, only {}", TAGS.join(", ")))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

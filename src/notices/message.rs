@@ -51,15 +51,16 @@ pub fn compose(notice: &Notice, sender: Sender<'_>, entry: &Entry, templates: bo
     let facts = facts(sender, entry);
     let mut body = text(sender, entry);
     let mut template_error = None;
-    let mut words = |template: Option<&super::template::Template>, field: &str| {
-        match template.filter(|_| templates)?.render(&facts) {
-            Ok(text) => Some(text),
-            Err(why) => {
-                let why = format!("spec.template.{field}: {}", one_line(&why));
-                body.extend([format!("\nA template of the notice failed: {why}\n")]);
-                template_error = Some(why);
-                None
-            }
+    let mut words = |template: Option<&super::template::Template>, field: &str| match template
+        .filter(|_| templates)?
+        .render(&facts)
+    {
+        Ok(text) => Some(text),
+        Err(why) => {
+            let why = format!("spec.template.{field}: {}", one_line(&why));
+            body.extend([format!("\nA template of the notice failed: {why}\n")]);
+            template_error = Some(why);
+            None
         }
     };
     let subject = words(notice.subject.as_ref(), "subject").unwrap_or_else(|| subject(sender, entry));

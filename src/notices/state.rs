@@ -212,7 +212,8 @@ impl State {
 
     /// Enters what came of the templates of this generation for one message: why one failed, if one did.
     pub fn note_templates(&mut self, generation: i64, error: Option<String>) {
-        let count = self.templates.as_ref().filter(|known| known.generation == generation).map_or(0, |known| known.count);
+        let count =
+            self.templates.as_ref().filter(|known| known.generation == generation).map_or(0, |known| known.count);
         self.templates =
             error.map(|why| TemplateFailures { generation, count: count.saturating_add(1), why: cut(&why) });
     }

@@ -117,7 +117,8 @@ pub struct Hook {
 impl Hook {
     /// From the record. Errors say what is wrong with the manifest.
     pub fn read(record: HookRecord, owner: &Owner, is_namespaced: impl Fn(&Gvk) -> bool) -> Result<Self, String> {
-        let object = record.object()
+        let object = record
+            .object()
             .and_then(|o| o.ok_or_else(|| "it is empty".to_owned()))
             .map_err(|e| format!("hook {}: {e}", record.path))?;
         let stamped = stamp(&object, is_namespaced(&object.gvk), owner);

@@ -104,7 +104,8 @@ impl Journal {
         let Some(inner) = &self.0 else { return Begun::Goes(Working::default()) };
         let mut notes = inner.lock();
         let known = notes.iter().position(|note| note.as_ref().is_some_and(|note| note.subject == subject));
-        let ends = known.and_then(|at| notes[at].as_ref()).filter(|note| note.input == input).map_or(0, |note| note.ends);
+        let ends =
+            known.and_then(|at| notes[at].as_ref()).filter(|note| note.input == input).map_or(0, |note| note.ends);
         if ends >= ENDS {
             return Begun::SetAside;
         }

@@ -158,7 +158,7 @@ fn names_hooks(observed: &Observed, revision: &Revision) -> bool {
 fn is_unread(observed: &Observed) -> bool {
     let Observed { facts, corrupted, .. } = observed;
     let exists = |live: &Live| is_ours(facts, live) && !live.deleting;
-    let is_unread = *corrupted || facts.history.is_empty();
+    let is_unread = corrupted.is_some() || facts.history.is_empty();
     waits_for_hooks(observed) && facts.foreign.is_none() && is_unread && facts.live.values().any(exists)
 }
 

@@ -68,7 +68,8 @@ fn an_input_that_ends_the_process_is_set_aside_and_everybody_else_is_served() {
         space.wait("web/honest", "Deployed", "True");
         if input == "template" {
             eventually("the message has the usual words", || {
-                let bodies: Vec<Value> = got.lock().unwrap().iter().map(|request| request.json()["body"].clone()).collect();
+                let bodies: Vec<Value> =
+                    got.lock().unwrap().iter().map(|request| request.json()["body"].clone()).collect();
                 let is_said = |body: &Value| body.as_str().is_some_and(|b| b.contains("process was ended twice"));
                 if bodies.iter().any(is_said) { Ok(()) } else { Err(format!("{bodies:?}")) }
             });
@@ -108,7 +109,8 @@ fn harm(space: &Space, input: &str, port: u16) {
             space.kubectl(&["delete", "configmap/hostile"]).unwrap();
         }
         _ => {
-            let body = format!("{{% set x = 'xxxxxxxxxxxxxxxx' %}}{}{{{{ x|length }}}}", "{% set x = x ~ x %}".repeat(40));
+            let body =
+                format!("{{% set x = 'xxxxxxxxxxxxxxxx' %}}{}{{{{ x|length }}}}", "{% set x = x ~ x %}".repeat(40));
             let target = json!({"webhook": {"url": format!("http://127.0.0.1:{port}/x"), "tls": "none"}});
             let notice = json!({"apiVersion": "tillerman.dev/v1alpha1", "kind": "Notice",
                 "metadata": {"name": "hostile", "namespace": space.name},
@@ -120,7 +122,15 @@ fn harm(space: &Space, input: &str, port: u16) {
             let generation = crate::notices::read(space, "hostile").unwrap()["metadata"]["generation"].clone();
             let status = json!({"status": {"observedGeneration": generation, "state": state}});
             space
-                .kubectl(&["patch", "notices.tillerman.dev", "hostile", "--subresource=status", "--type=merge", "-p", &status.to_string()])
+                .kubectl(&[
+                    "patch",
+                    "notices.tillerman.dev",
+                    "hostile",
+                    "--subresource=status",
+                    "--type=merge",
+                    "-p",
+                    &status.to_string(),
+                ])
                 .unwrap();
         }
     }

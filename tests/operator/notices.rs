@@ -569,8 +569,12 @@ fn a_chart_brings_a_notice_and_its_words_are_bounded() {
     let all = mail.wait(1);
     assert_eq!((&*all[0].subject, all[0].text.trim()), ("a Bcc: x@example.com", "Upgraded"));
     // A template that could stop the operator is refused, and a wrong notice changes nothing else.
-    let levels = format!("{{% for x,y in [[[{}],[{}]]] %}}", vec!["x"; 60].join(","), vec!["y"; 60].join(",")).repeat(8);
-    let shared = format!("{{% for x,y in [[[1,1],[1,1]]] %}}{levels}{{% if x == y %}}E{{% endif %}}{}", "{% endfor %}".repeat(9));
+    let levels =
+        format!("{{% for x,y in [[[{}],[{}]]] %}}", vec!["x"; 60].join(","), vec!["y"; 60].join(",")).repeat(8);
+    let shared = format!(
+        "{{% for x,y in [[[1,1],[1,1]]] %}}{levels}{{% if x == y %}}E{{% endif %}}{}",
+        "{% endfor %}".repeat(9)
+    );
     for (name, template, part) in [
         ("tags", "{% set x = 'a' %}{{ x ~ x }}", "the tag \"set\" does not exist here"),
         ("lists", &*shared, "',' does not exist in templates of notices"),
@@ -648,7 +652,8 @@ fn a_namespace_writes_to_no_more_recipients_than_it_can() {
     assert!(limited["message"].as_str().unwrap().contains("write to 3 recipients in an hour"), "{limited}");
     operator.settle();
     assert_eq!(got.lock().unwrap().len(), 3);
-    let waiting: u64 = ["one", "two"].iter().map(|name| read(&space, name).unwrap()["status"]["waiting"].as_u64().unwrap()).sum();
+    let waiting: u64 =
+        ["one", "two"].iter().map(|name| read(&space, name).unwrap()["status"]["waiting"].as_u64().unwrap()).sum();
     assert_eq!(waiting, 1, "the message waits");
     assert!(operator.stop());
 }
@@ -667,7 +672,12 @@ fn a_notice_says_nothing_of_what_only_the_operator_can_reach() {
         let webhook = json!({"url": "http://127.0.0.1:1/x", "tls": "none", "hmacSecret": name});
         notice(&space, name, &json!({"webhook": webhook}), &json!({"events": ["Installed"]}));
     }
-    notice(&space, "host", &json!({"webhook": {"url": "http://nowhere.invalid/x", "tls": "none"}}), &json!({"events": ["Installed"]}));
+    notice(
+        &space,
+        "host",
+        &json!({"webhook": {"url": "http://nowhere.invalid/x", "tls": "none"}}),
+        &json!({"events": ["Installed"]}),
+    );
     space.apply("Web", "a", &json!({}));
     for name in secrets {
         let why = wait(&space, name, "SendFailed");
@@ -700,7 +710,8 @@ fn a_server_of_mail_that_never_ends_its_answer_is_left() {
         *ended.lock().unwrap() = Some(bytes);
     });
     let operator = operator(&space);
-    let smtp = json!({"host": "127.0.0.1", "port": port, "tls": "none", "from": "a@example.com", "to": ["b@example.com"]});
+    let smtp =
+        json!({"host": "127.0.0.1", "port": port, "tls": "none", "from": "a@example.com", "to": ["b@example.com"]});
     notice(&space, "ops", &json!({"smtp": smtp}), &json!({"events": ["Installed"]}));
     space.apply("Web", "a", &json!({}));
     wait(&space, "ops", "SendFailed");

@@ -213,7 +213,8 @@ fn in_place(record: &str) -> String {
     let (place, after) = rest.split_once("@\"").unwrap();
     let (count, text) = place.split_once(' ').unwrap();
     let many = text.repeat(count.parse().unwrap());
-    let large = if text.ends_with(',') { format!("[{many}{}]", text.trim_end_matches(',')) } else { format!("\"{many}\"") };
+    let large =
+        if text.ends_with(',') { format!("[{many}{}]", text.trim_end_matches(',')) } else { format!("\"{many}\"") };
     format!("{before}{large}{after}")
 }
 

@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 use super::context::Context;
 use super::journal::{self, Working};
 use super::watch::objects::{FIRST_SEARCH, LAST_SEARCH};
-use crate::cluster::watch::watch;
 use crate::chart::Chart;
+use crate::cluster::watch::watch;
 use crate::definition::{self, Place, Reason};
 use crate::rbac::Document;
 use config_maps::ConfigMapWatches;
@@ -44,7 +44,8 @@ const FIRST_LOOK: Duration = Duration::from_secs(5);
 const LAST_LOOK: Duration = Duration::from_secs(600);
 
 /// What is said of a chart that is not loaded any more.
-const SET_ASIDE: &str = "the operator's process was ended twice while it worked on this chart; it is tried again when the spec changes";
+const SET_ASIDE: &str =
+    "the operator's process was ended twice while it worked on this chart; it is tried again when the spec changes";
 /// Charts that are loaded at the same time.
 const LOADS: usize = 8;
 

@@ -13,9 +13,9 @@ use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
+use lettre::transport::smtp::client::AsyncTokioStream;
 use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
-use lettre::transport::smtp::client::AsyncTokioStream;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -102,7 +102,12 @@ impl Sender {
         let result = tokio::time::timeout_at(ends, sending).await.unwrap_or_else(|_| Err(late()));
         match result {
             Err(failure) if !failure.is_of_notice && !shown.load(Ordering::Relaxed) => {
-                tracing::info!(namespace, message = message.id, error = bound(&failure.text), "why a notice was not taken");
+                tracing::info!(
+                    namespace,
+                    message = message.id,
+                    error = bound(&failure.text),
+                    "why a notice was not taken"
+                );
                 tokio::time::sleep_until(ends).await;
                 Err(Failure::for_now(HIDDEN.to_owned()))
             }
@@ -149,8 +154,7 @@ impl Sender {
         } else {
             Box::new(stream)
         };
-        let mut connection =
-            AsyncSmtpConnection::connect_with_transport(stream, &hello).await.map_err(|e| said(&e))?;
+        let mut connection = AsyncSmtpConnection::connect_with_transport(stream, &hello).await.map_err(|e| said(&e))?;
         if smtp.tls == SmtpTls::Starttls {
             if !connection.can_starttls() {
                 let why =
@@ -239,7 +243,8 @@ impl Sender {
     ) -> Result<[Vec<u8>; N], Failure> {
         let object = self.secret(namespace, name).await?.filter(|object| wanted.host.is_none_or(|h| is_for(object, h)));
         let read = object.map(|object| wanted.keys.map(|key| bytes(&object, key)));
-        let whole = read.filter(|read| read.iter().all(Option::is_some)).map(|read| read.map(Option::unwrap_or_default));
+        let whole =
+            read.filter(|read| read.iter().all(Option::is_some)).map(|read| read.map(Option::unwrap_or_default));
         whole.ok_or_else(|| Failure::of_notice(unusable(name, wanted.keys, wanted.host)))
     }
 
@@ -247,7 +252,10 @@ impl Sender {
         let resource = Resource::secrets();
         let id = ObjectId { gvk: resource.gvk.clone(), namespace: Some(namespace.into()), name: name.into() };
         let found = self.cluster.get(&resource, &id).await;
-        found.map_err(|e| Failure { is_of_notice: true, ..Failure::for_now(format!("Secret {name} cannot be read: {e}")) })
+        found.map_err(|e| Failure {
+            is_of_notice: true,
+            ..Failure::for_now(format!("Secret {name} cannot be read: {e}"))
+        })
     }
 }
 
@@ -328,8 +336,7 @@ where
 {
     let failed = |e: hyper::Error| Failure::for_now(format!("the request failed: {e}"));
     let mut client = hyper::client::conn::http1::Builder::new();
-    let (mut sender, connection) =
-        client.max_buf_size(HEAD).handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let (mut sender, connection) = client.max_buf_size(HEAD).handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let (mut connection, mut answer) = (std::pin::pin!(connection), std::pin::pin!(sender.send_request(request)));
     let response = tokio::select! {
         response = &mut answer => response,

@@ -26,7 +26,7 @@ use crate::plan::hooks::Hook;
 use crate::plan::operations::document::Operations;
 use crate::plan::situation::{Facts, RevisionKind, Situation, operation};
 use crate::release::lookups::Lookups;
-use crate::release::object::{Gvk, ObjectId};
+use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::record::{HookRecord, Record, hooks_of};
 use crate::render::{Release, Rendered};
 use draw::{Drawn, MAX_OBJECTS, Surroundings, draw};
