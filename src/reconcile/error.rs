@@ -141,7 +141,6 @@ impl Error {
             | Self::NotReady(_) => Retry::Never,
             // A deletion loses data for good, so it waits for its hooks (docs/design/applying.md D2).
             Self::Hook { event, .. } if event.is_deletion() => Retry::Always,
-            Self::HooksUnknown(_) => Retry::Always,
             // The author of the hook chose this timeout, so the hook gets no second one.
             Self::Hook { timeout, .. } => {
                 if *timeout {
@@ -154,7 +153,9 @@ impl Error {
             Self::Api(error) if error.is_namespace_terminating() => Retry::Never,
             // The object is at fault, not the cluster.
             Self::Api(error) if matches!(error.reason(), "Invalid" | "ImmutableField") => Retry::Bounded,
-            Self::Unverified { .. } | Self::Panic(_) | Self::Busy(_) | Self::Api(_) => Retry::Always,
+            Self::Unverified { .. } | Self::HooksUnknown(_) | Self::Panic(_) | Self::Busy(_) | Self::Api(_) => {
+                Retry::Always
+            }
         }
     }
 

@@ -103,7 +103,8 @@ impl Run<'_> {
         if !again && run.as_ref().is_some_and(|run| hook.is_run(run, self.plan.revision, event)) {
             return Ok(Room::ThisRun(object));
         }
-        if !hook.has_policy(DeletePolicy::BeforeCreation) && !(run.is_some() && hook.is_a_run()) {
+        let goes = hook.has_policy(DeletePolicy::BeforeCreation) || run.is_some() && hook.is_a_run();
+        if !goes {
             return Ok(Room::Taken(object));
         }
         let uid = metadata(&object).get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -83,9 +83,9 @@ pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Erro
             let left_out = left_out(target, observed, ctx).await?;
             let desired = Desired {
                 objects,
-                left_out,
                 previous,
                 hooks,
+                left_out,
                 members,
                 operations,
                 status_fields,
@@ -102,7 +102,7 @@ pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Erro
             let status_fields = observed.status_fields(None);
             let left_out = left_out(record, observed, ctx).await?;
             let desired =
-                Desired { objects, left_out, hooks, members, operations, status_fields, ..Desired::default() };
+                Desired { objects, hooks, left_out, members, operations, status_fields, ..Desired::default() };
             Ok(Prepared { desired, ..Prepared::default() })
         }
         Situation::Uninstall | Situation::Abandoned => {
