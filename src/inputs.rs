@@ -93,7 +93,8 @@ const ANNOTATION: &str = "The condition names the limit; the release stays as it
 
 /// All places.
 pub fn inputs() -> Vec<Input> {
-    let mut all = of_custom_resources();
+    let mut all = of_annotations();
+    all.extend(of_custom_resources());
     all.extend(of_records());
     all.extend(of_notices());
     all.extend(of_others());
@@ -119,51 +120,6 @@ fn of_custom_resources() -> Vec<Input> {
             beyond: "The status counts as empty and is written again.",
             tests: &[],
             files: &["cluster/cr.rs"],
-        },
-        Input {
-            name: "patches",
-            what: "the annotation `patches`",
-            limits: with(
-                bounds::ANNOTATION,
-                [
-                    ("number", format!("{} patches", bounds::PATCHES)),
-                    ("operations", format!("{} operations", bounds::OPERATIONS)),
-                    ("copies", format!("{} of an object", bytes_text(bounds::OBJECT))),
-                    ("lists by key", "3 million steps".to_owned()),
-                    ("one for all", "128 MiB for all objects".to_owned()),
-                    ("size of an expression", format!("{} of an expression", bytes_text(bounds::COMPILED))),
-                ],
-            ),
-            beyond: ANNOTATION,
-            tests: &["a_hostile_annotation_is_refused_with_its_limit_and_others_go_on"],
-            files: &["release/fields.rs", "release/owned.rs"],
-        },
-        Input {
-            name: "values-from",
-            what: "the annotation `values-from`",
-            limits: with(bounds::ANNOTATION, [("number", format!("{} sources", bounds::SOURCES))]),
-            beyond: ANNOTATION,
-            tests: &[],
-            files: &[],
-        },
-        Input {
-            name: "depends-on",
-            what: "the annotation `depends-on`",
-            limits: with(bounds::ANNOTATION, [("number", format!("{} dependencies", bounds::DEPENDENCIES))]),
-            beyond: ANNOTATION,
-            tests: &[],
-            files: &[],
-        },
-        Input {
-            name: "ignore-drift",
-            what: "the annotation `ignore-drift`",
-            limits: with(
-                bounds::ANNOTATION,
-                [("rules", format!("{} rules", bounds::RULES)), ("paths", format!("{} paths", bounds::PATHS))],
-            ),
-            beyond: ANNOTATION,
-            tests: &[],
-            files: &[],
         },
         Input {
             name: "values",
@@ -219,6 +175,56 @@ fn of_custom_resources() -> Vec<Input> {
                 "chart/strvals.rs",
                 "source/archive.rs",
             ],
+        },
+    ]
+}
+
+fn of_annotations() -> Vec<Input> {
+    vec![
+        Input {
+            name: "patches",
+            what: "the annotation `patches`",
+            limits: with(
+                bounds::ANNOTATION,
+                [
+                    ("number", format!("{} patches", bounds::PATCHES)),
+                    ("operations", format!("{} operations", bounds::OPERATIONS)),
+                    ("copies", format!("{} of an object", bytes_text(bounds::OBJECT))),
+                    ("lists by key", "3 million steps".to_owned()),
+                    ("one for all", "128 MiB for all objects".to_owned()),
+                    ("size of an expression", format!("{} of an expression", bytes_text(bounds::COMPILED))),
+                ],
+            ),
+            beyond: ANNOTATION,
+            tests: &["a_hostile_annotation_is_refused_with_its_limit_and_others_go_on"],
+            files: &["release/fields.rs", "release/owned.rs"],
+        },
+        Input {
+            name: "values-from",
+            what: "the annotation `values-from`",
+            limits: with(bounds::ANNOTATION, [("number", format!("{} sources", bounds::SOURCES))]),
+            beyond: ANNOTATION,
+            tests: &[],
+            files: &[],
+        },
+        Input {
+            name: "depends-on",
+            what: "the annotation `depends-on`",
+            limits: with(bounds::ANNOTATION, [("number", format!("{} dependencies", bounds::DEPENDENCIES))]),
+            beyond: ANNOTATION,
+            tests: &[],
+            files: &[],
+        },
+        Input {
+            name: "ignore-drift",
+            what: "the annotation `ignore-drift`",
+            limits: with(
+                bounds::ANNOTATION,
+                [("rules", format!("{} rules", bounds::RULES)), ("paths", format!("{} paths", bounds::PATHS))],
+            ),
+            beyond: ANNOTATION,
+            tests: &[],
+            files: &[],
         },
     ]
 }

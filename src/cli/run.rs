@@ -334,13 +334,11 @@ async fn on<T: Send + 'static>(
 
 /// Whether the operator was stopped, or failed.
 fn ended(tasks: &Tasks, journal: &Journal) -> Result<(), CliError> {
-    match tasks.fault() {
-        Some(why) => Err(CliError::new(why)),
-        None => {
-            journal.settle();
-            Ok(())
-        }
+    if let Some(why) = tasks.fault() {
+        return Err(CliError::new(why));
     }
+    journal.settle();
+    Ok(())
 }
 
 /// The certificate of the metrics, where controller-runtime looks for it; else one that signs itself, as there.

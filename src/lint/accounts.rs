@@ -45,7 +45,9 @@ pub fn chosen(chart: &Chart, files: &[Evidence], pinned: &Values) -> Vec<String>
     for base in std::iter::once(&none).chain(files.iter().map(|file| &file.values)) {
         // All images at once: which of them it is does not matter.
         let planted = |paths: &[Vec<String>], text: &str, values: &mut Values| {
-            paths.iter().for_each(|path| values::merge(values, nest(path, text.into())));
+            for path in paths {
+                values::merge(values, nest(path, text.into()));
+            }
         };
         for account in &accounts {
             let mut all = base.clone();

@@ -52,7 +52,7 @@ fn refused_itself(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// The prefix 64:ff9b:1::/48 of translators inside a network (RFC 8215). Each chooses where in the address that of IPv4 is.
+/// The prefix `64:ff9b:1::/48` of translators inside a network (RFC 8215). Each chooses where in the address that of IPv4 is.
 const LOCAL_NAT64: [u16; 3] = [0x64, 0xff9b, 1];
 
 /// The addresses of IPv4 that a well-known translation or tunnel makes of an address: mapped and compatible ones (RFC 4291), SIIT (RFC

@@ -35,6 +35,9 @@ pub const LIMITS: Limits =
 /// Bytes of what `join` puts between.
 const SEPARATOR: usize = 16;
 
+/// A filter that makes a text of a text.
+type TextFilter = fn(&str) -> String;
+
 /// A template that was checked.
 #[derive(Clone, Debug)]
 pub struct Template(String);
@@ -62,7 +65,7 @@ impl Template {
         environment.set_recursion_limit(20);
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|e| short(&e))?);
-        let texts: [(&'static str, fn(&str) -> String); 3] =
+        let texts: [(_, TextFilter); 3] =
             [("upper", str::to_uppercase), ("lower", str::to_lowercase), ("trim", |text| text.trim().to_owned())];
         for (name, filter) in texts {
             let meter = Arc::clone(meter);

@@ -5,6 +5,7 @@
 //! afterwards. A process that starts finds the notes of the one that was ended:
 //!
 //! - What was being worked on at one end is a suspect. Suspects are worked on one at a time, so the next end names the one that is guilty.
+//!   A suspect that was worked on again and again for a minute without an end is a suspect no longer.
 //! - What was being worked on at two ends is set aside until its input changes, and reported.
 //!
 //! A note is lost with the machine, which is harmless. Nothing is written at rest.
@@ -28,6 +29,8 @@ const BYTES: usize = 512;
 const ENDS: u32 = 2;
 /// The pause after which a suspect tries to begin again while another one is worked on.
 pub const PAUSE: Duration = Duration::from_secs(1);
+/// How long a suspect stays one after this process began to work on it.
+const TRIAL: Duration = Duration::from_secs(60);
 /// How long a piece of work takes before it counts as one that hangs when the process is stopped.
 const HANGS: Duration = Duration::from_secs(60);
 
@@ -53,6 +56,8 @@ struct Note {
     ends: u32,
     /// Since when this process works on it.
     runs: Option<Instant>,
+    /// When this process began to work on it for the first time.
+    tried: Option<Instant>,
 }
 
 /// Whether a piece of work can begin.
@@ -72,9 +77,11 @@ pub struct Working(Option<(Arc<Inner>, usize, Option<OwnedSemaphorePermit>)>);
 
 impl Drop for Working {
     fn drop(&mut self) {
-        if let Some((inner, at, _)) = &self.0 {
-            inner.write(&mut inner.lock(), *at, None);
-        }
+        let Some((inner, at, _)) = &self.0 else { return };
+        let mut notes = inner.lock();
+        // The work can have ended before it came to what is suspected, such as a pass that waits for the caches.
+        let suspect = notes[*at].clone().filter(Note::is_on_trial).map(|note| Note { runs: None, ..note });
+        inner.write(&mut notes, *at, suspect);
     }
 }
 
@@ -103,6 +110,7 @@ impl Journal {
     pub fn begin(&self, subject: &str, input: &str) -> Begun {
         let Some(inner) = &self.0 else { return Begun::Goes(Working::default()) };
         let mut notes = inner.lock();
+        inner.absolve(&mut notes);
         let known = notes.iter().position(|note| note.as_ref().is_some_and(|note| note.subject == subject));
         let ends =
             known.and_then(|at| notes[at].as_ref()).filter(|note| note.input == input).map_or(0, |note| note.ends);
@@ -117,7 +125,11 @@ impl Journal {
         let Some(at) = known.or_else(|| notes.iter().position(Option::is_none)) else {
             return Begun::Goes(Working::default());
         };
-        let note = Note { subject: subject.to_owned(), input: input.to_owned(), ends, runs: Some(Instant::now()) };
+        let now = Instant::now();
+        let tried =
+            known.and_then(|at| notes[at].as_ref()).filter(|_| ends > 0).and_then(|note| note.tried).unwrap_or(now);
+        let (subject, input) = (subject.to_owned(), input.to_owned());
+        let note = Note { subject, input, ends, runs: Some(now), tried: Some(tried) };
         inner.write(&mut notes, at, Some(note));
         Begun::Goes(Working(Some((Arc::clone(inner), at, alone))))
     }
@@ -162,6 +174,16 @@ impl Inner {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Removes suspects that were worked on for long enough without an end.
+    fn absolve(&self, notes: &mut [Option<Note>]) {
+        let is_over = |note: &Note| note.runs.is_none() && note.tried.is_some() && !note.is_on_trial();
+        for at in 0..notes.len() {
+            if notes[at].as_ref().is_some_and(is_over) {
+                self.write(notes, at, None);
+            }
+        }
+    }
+
     /// Replaces a note. The page cache keeps what is written when the process ends, so nothing is waited for.
     fn write(&self, notes: &mut [Option<Note>], at: usize, note: Option<Note>) {
         let text = note.as_ref().map(Note::text).unwrap_or_default();
@@ -181,13 +203,17 @@ impl Note {
         format!("{state} {} {} {}", self.ends, self.input, self.subject)
     }
 
+    fn is_on_trial(&self) -> bool {
+        (1..ENDS).contains(&self.ends) && self.tried.is_some_and(|since| since.elapsed() < TRIAL)
+    }
+
     /// Reads a note of an earlier process. What it worked on when it ended is suspected.
     fn read(bytes: &[u8]) -> Option<Self> {
         let text = str::from_utf8(bytes).ok()?.trim();
         let mut words = text.splitn(4, ' ');
         let (state, ends) = (words.next()?, words.next()?.parse::<u32>().ok()?);
         let (input, subject) = (words.next()?.to_owned(), words.next()?.to_owned());
-        Some(Self { subject, input, ends: ends.saturating_add(u32::from(state == "runs")), runs: None })
+        Some(Self { subject, input, ends: ends.saturating_add(u32::from(state == "runs")), runs: None, tried: None })
     }
 }
 
@@ -236,6 +262,8 @@ mod tests {
         let innocent = goes(journal.begin("b", "1"));
         assert!(matches!(journal.begin("a", "1"), Begun::Waits), "suspects are worked on one at a time");
         drop((goes(journal.begin("c", "1")), innocent));
+        // Work that ends before it comes to the harmful step proves nothing.
+        drop(goes(journal.begin("a", "1")));
         std::mem::forget(goes(journal.begin("a", "1")));
         let journal = open();
         assert!(matches!(journal.begin("a", "1"), Begun::SetAside));

@@ -232,7 +232,10 @@ mod tests {
         let new: Vec<&str> = with.keys().filter(|path| !without.contains_key(*path)).map(String::as_str).collect();
         assert_eq!(new, ["config/notices/kustomization.yaml", "config/notices/tillerman.dev_notices.yaml"]);
         let text = |path: &str| String::from_utf8(with[path].clone()).unwrap();
-        assert!(text("config/manager/manager.yaml").contains("=:8081\n          - --notices\n        # `make deploy`"));
+        assert!(
+            text("config/manager/manager.yaml")
+                .contains("=/var/lib/tillerman\n          - --notices\n        # `make deploy`")
+        );
         assert!(text("config/manifests/kustomization.yaml").contains("- ../default\n- ../notices\n- ../samples\n"));
         assert!(text("Makefile").contains("run --watches-file=watches.yaml --notices\n"));
         let apply = "\t$(KUBECTL) apply --server-side -k config/notices\n";

@@ -1,4 +1,4 @@
-//! Every pod of every built-in chart, with each feature, is admitted by Pod Security's restricted, and by a ResourceQuota on processors and memory.
+//! Every pod of every built-in chart, with each feature, is admitted by Pod Security's restricted, and by a `ResourceQuota` on processors and memory.
 
 use crate::harness::eventually;
 use crate::support::api;

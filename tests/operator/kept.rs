@@ -2,14 +2,14 @@
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::harness::{Operator, Space, eventually};
 use crate::kubelet::Kubelet;
 
-/// A chart of this test: a ConfigMap and a claim, and a hook Job before the deletion. Its version is in a label of the Job.
+/// A chart of this test: a `ConfigMap` and a claim, and a hook Job before the deletion. Its version is in a label of the Job.
 fn chart(space: &Space, version: &str, claim: bool, guard: &str) -> PathBuf {
     let folder = space.dir().join("guarded");
     let _ = std::fs::remove_dir_all(&folder);
@@ -36,11 +36,11 @@ fn chart(space: &Space, version: &str, claim: bool, guard: &str) -> PathBuf {
     folder
 }
 
-fn serve(space: &Space, chart: &PathBuf) -> Operator {
+fn serve(space: &Space, chart: &Path) -> Operator {
     space.operator(&space.watches(&[("Web", &chart.display().to_string())]), &[])
 }
 
-fn installed(space: &Space, chart: &PathBuf) -> Operator {
+fn installed(space: &Space, chart: &Path) -> Operator {
     let operator = serve(space, chart);
     space.apply("Web", "app", &json!({}));
     space.wait("web/app", "Deployed", "True");

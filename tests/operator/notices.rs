@@ -578,7 +578,7 @@ fn a_chart_brings_a_notice_and_its_words_are_bounded() {
     for (name, template, part) in [
         ("tags", "{% set x = 'a' %}{{ x ~ x }}", "the tag \"set\" does not exist here"),
         ("lists", &*shared, "',' does not exist in templates of notices"),
-        ("texts", "{% for a in lines %}{{ [lines,lines]|upper }}{% endfor %}", "where a text or a number is expected"),
+        ("texts", "{% for a in lines %}{{ [lines]|upper }}{% endfor %}", "where a text or a number is expected"),
     ] {
         let bomb = json!({"target": mail.target(), "template": {"body": template}});
         let body = json!({"apiVersion": "tillerman.dev/v1alpha1", "kind": "Notice",

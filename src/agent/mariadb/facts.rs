@@ -23,6 +23,7 @@ pub enum Wanted {
 
 /// What the agent itself knows.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Facts {
     /// Whose data it is; `None` if there is none.
     pub identity: Option<Identity>,

@@ -52,14 +52,14 @@ impl Room {
 pub async fn read_record(owner: &Owner, revision: u64, ctx: &Context) -> Result<Option<Record>, Error> {
     let release = (Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name));
     let known = ctx.cache.history(&release.0, &release.1).into_iter().find(|r| r.revision == revision);
-    let parts = match known.and_then(|r| ctx.memory.records.get(&release, &r.uid, &r.resource_version)) {
-        Some(data) => Parts { head: data, chunks: None },
-        None => {
-            let id = secret_id(owner, revision);
-            let Some(secret) = ctx.cluster.get(&Resource::secrets(), &id).await? else { return Ok(None) };
-            ctx.memory.records.put(&release, &secret);
-            Parts::of(&secret, &release.0, &release.1, &ctx.cluster).await?
-        }
+    let remembered = known.and_then(|r| ctx.memory.records.get(&release, &r.uid, &r.resource_version));
+    let parts = if let Some(head) = remembered {
+        Parts { head, chunks: None }
+    } else {
+        let id = secret_id(owner, revision);
+        let Some(secret) = ctx.cluster.get(&Resource::secrets(), &id).await? else { return Ok(None) };
+        ctx.memory.records.put(&release, &secret);
+        Parts::of(&secret, &release.0, &release.1, &ctx.cluster).await?
     };
     let bytes = parts.bytes()?;
     let room = ctx.memory.room.take(bytes)?;

@@ -19,16 +19,7 @@ pub fn events(observed: &Observed, done: &Done, ctx: &Context) {
     for (id, notice) in done.applied.notices.iter().take(MAX_NOTICES) {
         event(observed, ctx, notice.warning, notice.reason, format!("{id}: {}", ctx.show(observed, &notice.text)));
     }
-    if let Some(error) = &observed.corrupted {
-        let (reason, why) = match error {
-            RecordError::OverLimit(why) => ("RecordNotVerified", format!("is over a limit ({why})")),
-            _ => ("ReleaseCorrupted", "cannot be read".to_owned()),
-        };
-        let note = format!(
-            "the record of release {name} {why}; nothing is taken from it, and the release is taken over from its live objects"
-        );
-        event(observed, ctx, true, reason, note);
-    }
+    say_unusable(observed, ctx);
     if done.applied.chunks > 0 {
         let note = format!(
             "revision {revision} of release {name} is too large for one Secret and is stored in {} more: helm itself cannot read it",
@@ -134,4 +125,18 @@ fn events_of_a_rendering(observed: &Observed, done: &Done, ctx: &Context) {
     for note in ctx.kinds.get(observed.key.kind).kind.overrides.notes(ctx.hide_overrides) {
         event(observed, ctx, true, "OverrideValuesInUse", note);
     }
+}
+
+/// Reports a record that could not be used.
+fn say_unusable(observed: &Observed, ctx: &Context) {
+    let Some(error) = &observed.corrupted else { return };
+    let (reason, why) = match error {
+        RecordError::OverLimit(why) => ("RecordNotVerified", format!("is over a limit ({why})")),
+        _ => ("ReleaseCorrupted", "cannot be read".to_owned()),
+    };
+    let note = format!(
+        "the record of release {} {why}; nothing is taken from it, and the release is taken over from its live objects",
+        observed.key.name
+    );
+    event(observed, ctx, true, reason, note);
 }

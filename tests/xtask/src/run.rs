@@ -173,6 +173,11 @@ fn shell(part: &'static Part, command: &str, limit: Duration, share: Share) -> D
 fn bash(command: &str) -> Command {
     let mut bash = Command::new("bash");
     bash.args(["-c", &format!("{PRELUDE}{command}")]).stdin(Stdio::piped()).process_group(0);
+    // Cargo sets these for xtask. Build scripts such as that of ring run again when one changes, and all that depends on them with it.
+    let of_xtask = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(of_xtask)) {
+        bash.env_remove(name);
+    }
     for (name, value) in VARIABLES {
         if std::env::var_os(name).is_none() {
             bash.env(name, value);
