@@ -6,6 +6,7 @@ mod support;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use support::charts::{CHARTS, features, objects, pods};
 use tillerman::chart::{self, values};
 use tillerman::kind::placement::{ClusterScoped, Namespaces};
@@ -165,6 +166,35 @@ fn no_watches_file_lets_a_tenant_choose_the_image_or_the_account_of_a_job() {
 fn evidence(feature: Value) -> tillerman::crd::Evidence {
     let Value::Object(values) = feature else { panic!("it is a table") };
     tillerman::crd::Evidence { name: "feature".to_owned(), values }
+}
+
+#[test]
+fn what_init_and_create_api_write_for_built_in_charts_pins_the_same() {
+    let folder = std::env::temp_dir().join(format!("tillerman-watches-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    for (command, name) in std::iter::once("init").chain(std::iter::repeat("create api")).zip(CHARTS) {
+        let chart = root().join("charts").join(name);
+        let run = Command::new(env!("CARGO_BIN_EXE_tillerman"))
+            .args(command.split(' '))
+            .arg("--helm-chart")
+            .arg(chart)
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
+    }
+    let written = std::fs::read_to_string(folder.join("watches.yaml")).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let kinds = kinds(&written);
+    assert_eq!(kinds.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), CHARTS, "{written}");
+    for (name, kind) in &kinds {
+        assert!(check("init", name, kind) > 0 || name == "php", "{name}");
+        assert_eq!(kind.placement.namespaces, Namespaces::Own, "{name}");
+        assert_eq!(kind.placement.cluster_scoped, ClusterScoped::Nothing, "{name}");
+    }
+    assert!(written.contains("    backup.image: \"tillerman:0.1.0\"\n"), "{written}");
+    assert!(written.contains("    allowedAnnotations: \"{}\"\n"), "{written}");
 }
 
 /// Without what the shipped files pin, the linter says so; this shows that it and the check above can fail.

@@ -2,7 +2,8 @@
 //! resource's, with the chart's defaults.
 
 use crate::chart::Chart;
-use serde_json::Value;
+use crate::crd::refusals;
+use serde_json::{Value, json};
 
 /// `overrideValues` for a chart: paths and texts, as `--set-string` reads them. Only texts and lists of texts can be pinned so.
 pub fn of(chart: &Chart) -> Vec<(String, String)> {
@@ -20,21 +21,25 @@ fn add(schema: &Value, defaults: &Value, path: &str, pinned: &mut Vec<(String, S
         let path = if path.is_empty() { name } else { format!("{path}.{name}") };
         let default = &defaults[key];
         if schema["readOnly"] == true {
-            pinned.extend(text(default).map(|text| (path, text)));
+            pinned.extend(text(default, schema).map(|text| (path, text)));
         } else {
             add(schema, default, &path, pinned);
         }
     }
 }
 
-/// A default as a text of `overrideValues`. One with `$` or `{{` would be expanded there.
-fn text(default: &Value) -> Option<String> {
+/// A default as a text of `overrideValues`. One with `$` or `{{` would be expanded there, and an empty list is read as one empty text.
+fn text(default: &Value, schema: &Value) -> Option<String> {
     let text = match default {
-        Value::String(text) => text.replace('\\', "\\\\").replace(',', "\\,"),
+        Value::String(text) if !text.starts_with('{') => text.replace('\\', "\\\\").replace(',', "\\,"),
         Value::Array(items) => {
             let items: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
             let items = items.filter(|items| !items.iter().any(|item| item.contains([',', '\\', '{', '}'])))?;
-            format!("{{{}}}", items.join(","))
+            let read = if items.is_empty() { vec![""] } else { items };
+            if !refusals(schema, &json!(read)).is_empty() {
+                return None;
+            }
+            format!("{{{}}}", read.join(","))
         }
         _ => return None,
     };
@@ -50,10 +55,10 @@ mod tests {
 
     #[test]
     fn what_is_read_only_is_pinned_to_what_the_chart_has() {
-        let values = "image: a/b:1,2\naccount: {name: ''}\nnames: [x.y, z]\nnone: []\nown: c\npull: [{name: a}]\ndollar: $a\na.b: c";
+        let values = "image: a/b:1,2\naccount: {name: ''}\nnames: [x.y, z]\nnone: []\nown: c\npull: [{name: a}]\ndollar: $a\na.b: c\nobjects: []";
         let read_only = json!({"readOnly": true});
         let schema = json!({"properties": {"image": read_only, "names": read_only, "none": read_only, "own": {}, "pull": read_only,
-            "dollar": read_only, "a.b": read_only, "account": {"properties": {"name": read_only}}}});
+            "dollar": read_only, "objects": {"readOnly": true, "type": "array", "items": {"type": "object"}}, "a.b": read_only, "account": {"properties": {"name": read_only}}}});
         let file = |name: &str, text: String| File { name: name.to_owned(), data: text.into_bytes().into() };
         let files = vec![
             file("Chart.yaml", "apiVersion: v2\nname: a\nversion: 0.1.0\n".to_owned()),

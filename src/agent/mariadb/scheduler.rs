@@ -43,21 +43,30 @@ pub async fn keep_scheduled(member: Arc<Member>) {
     }
 }
 
-/// Starts the scheduler if it does not run, and notes what is disabled.
+/// Starts the scheduler, and notes what is disabled, until this is no such primary.
 async fn schedule(member: &Member, process: &Arc<Process>) -> Result<(), SqlError> {
     let mut sql = process.login.connect(SHORT).await?;
     sql.run("SET SESSION lock_wait_timeout = 5", SHORT).await?;
-    // Who ends this role waits for it, and nothing may be started after that.
-    let _guard = member.declares.lock().await;
-    if !member.facts(open_primary).is_some_and(|now| Arc::ptr_eq(&now, process)) {
-        return Err(SqlError::Lost);
+    loop {
+        // Who ends this role waits for it, and nothing may be started after that.
+        let guard = member.declares.lock().await;
+        if !member.facts(open_primary).is_some_and(|now| Arc::ptr_eq(&now, process)) {
+            return Ok(());
+        }
+        bring(member, &mut sql).await?;
+        drop(guard);
+        tokio::time::sleep(LOOK).await;
     }
+}
+
+/// The scheduler runs, and the table has what is disabled.
+async fn bring(member: &Member, sql: &mut Sql) -> Result<(), SqlError> {
     if !member.facts(|facts| facts.schedules) {
         if sql.rows(IS_THERE, SHORT).await?.is_empty() {
             // An earlier version has made the data. Of events of other members it is not known what their owners want: they count as disabled.
             sql.run(EVENTS, Duration::MAX).await?;
         } else {
-            enable(&mut sql).await?;
+            enable(sql).await?;
         }
         sql.run("SET GLOBAL event_scheduler = ON", SHORT).await?;
         member.change(|facts| facts.schedules = true);
