@@ -36,7 +36,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The texts of a file that are a `watches.yaml`: the file itself, a key of a ConfigMap, a block of a document.
+/// The texts of a file that are a `watches.yaml`: the file itself, a key of a `ConfigMap`, a block of a document.
 fn texts(path: &Path) -> Vec<String> {
     let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
     let is_watches = |text: &str| text.contains("chart:") && text.trim_start_matches(|c| c != '-').starts_with("- ");
