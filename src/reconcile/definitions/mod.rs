@@ -228,7 +228,7 @@ impl Definitions {
         });
     }
 
-    /// Goes on with a definition whose chart was loaded, or could not be.
+    /// Continues a definition whose chart was loaded, or could not be.
     async fn go_on(&mut self, Loading { name, object, chart, working: _working }: Loading) {
         let Some(entry) = self.entries.get_mut(&name) else { return };
         let load = std::mem::take(&mut entry.load);

@@ -8,6 +8,7 @@ pub mod lookups;
 pub mod primaries;
 pub mod records;
 pub mod refusals;
+pub mod room;
 pub mod trusted;
 pub mod waits;
 
@@ -15,7 +16,6 @@ use std::sync::Arc;
 
 use crate::cluster::cache::ReleaseKey;
 use crate::mask::Masks;
-use crate::reconcile::observe::records::Room;
 use annotations::Annotations;
 use begun::Begun;
 use contests::Contests;
@@ -23,6 +23,7 @@ use lookups::LookedUp;
 use primaries::Primaries;
 use records::Records;
 use refusals::Refusals;
+use room::Room;
 use trusted::Trusted;
 
 /// What the operator remembers of releases between their passes.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
@@ -19,34 +18,6 @@ use crate::release::{chunks, secret};
 
 /// Bytes of an unpacked record that is read on the thread of a pass. Larger ones are read elsewhere.
 const QUICK: usize = 256 << 10;
-/// Bytes of an unpacked record from which on it takes room.
-const LARGE: usize = 1 << 20;
-/// Bytes of the large records that all passes hold at one time. The largest one that can be read takes all of it.
-const ROOM: usize = bounds::CHUNKS.bytes;
-const KIB: usize = 1 << 10;
-
-/// The room for large records. Everybody who can write Secrets in a namespace can make one for each of their releases.
-pub struct Room(Arc<Semaphore>);
-
-impl Default for Room {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ROOM / KIB)))
-    }
-}
-
-impl Room {
-    /// Takes room for a record. A pass does not wait for it, because it can hold room for another record.
-    fn take(&self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Error> {
-        if bytes < LARGE {
-            return Ok(None);
-        }
-        let room = u32::try_from(bytes.min(ROOM).div_ceil(KIB)).unwrap_or(u32::MAX);
-        let taken = Arc::clone(&self.0).try_acquire_many_owned(room);
-        let busy = |_| Error::Busy("large release records take all the memory that they can; it is tried again".into());
-        taken.map(Some).map_err(busy)
-    }
-}
-
 /// Reads the record of a revision. Returns `None` if its Secret is gone. Sends no request if the record is remembered
 /// in the version that the caches have.
 pub async fn read_record(owner: &Owner, revision: u64, ctx: &Context) -> Result<Option<Record>, Error> {
@@ -129,24 +100,4 @@ fn secret_data(secret: &Value, key: &str) -> Result<Option<Vec<u8>>, RecordError
 pub fn secret_id(owner: &Owner, revision: u64) -> ObjectId {
     let name = secret::name(&owner.release_name, revision).into();
     ObjectId { gvk: Resource::secrets().gvk, namespace: Some(Arc::clone(&owner.release_namespace)), name }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{LARGE, ROOM, Room};
-    use crate::reconcile::error::Error;
-
-    #[test]
-    fn large_records_have_room_one_after_the_other() {
-        let room = Room::default();
-        assert!(room.take(LARGE - 1).unwrap().is_none());
-        let first = room.take(ROOM).unwrap();
-        assert!(matches!(room.take(LARGE), Err(Error::Busy(_))));
-        assert!(room.take(LARGE - 1).is_ok(), "small ones go on");
-        drop(first);
-        let halves = [room.take(ROOM / 2).unwrap(), room.take(ROOM / 2).unwrap()];
-        assert!(room.take(LARGE).is_err());
-        drop(halves);
-        assert!(room.take(usize::MAX).is_ok_and(|taken| taken.is_some()));
-    }
 }
