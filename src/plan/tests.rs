@@ -258,10 +258,17 @@ fn what_failed_for_good_goes_where_the_switch_says_and_stays_there() {
         history
     };
     let foreign = || vec![revision(1, Status::Failed, None, None)];
+    let with_members = || {
+        let mut history = failed_upgrade();
+        history[1].members = Some("{}".into());
+        history
+    };
     let table = [
         ("an upgrade", failed_upgrade(), OnFailure::Rollback, Situation::RollBack(1)),
         ("an upgrade", failed_upgrade(), OnFailure::Uninstall, Situation::RollBack(1)),
         ("an upgrade", failed_upgrade(), OnFailure::Keep, Situation::Blocked),
+        ("an upgrade of members", with_members(), OnFailure::Rollback, Situation::Blocked),
+        ("an upgrade of members", with_members(), OnFailure::Uninstall, Situation::Blocked),
         ("an installation", first(), OnFailure::Rollback, Situation::Blocked),
         ("an installation", first(), OnFailure::Keep, Situation::Blocked),
         ("an installation", first(), OnFailure::Uninstall, Situation::Abandoned),

@@ -18,6 +18,7 @@ use crate::release::{chunks, secret};
 
 /// Bytes of an unpacked record that is read on the thread of a pass. Larger ones are read elsewhere.
 const QUICK: usize = 256 << 10;
+
 /// Reads the record of a revision. Returns `None` if its Secret is gone. Sends no request if the record is remembered
 /// in the version that the caches have.
 pub async fn read_record(owner: &Owner, revision: u64, ctx: &Context) -> Result<Option<Record>, Error> {
