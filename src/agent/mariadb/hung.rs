@@ -88,11 +88,7 @@ pub async fn keep_answering(member: Arc<Member>) {
             () = watch(&member, &process) => {}
             () = process.ended() => {}
         }
-        let is_over = |facts: &Facts| {
-            let goes_on = facts.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, &process));
-            (!goes_on).then_some(())
-        };
-        member.wait_until(is_over).await;
+        member.wait_until(|facts| has_gone(facts, &process)).await;
         // It may have been noted in the moment in which it ended.
         if member.facts(|facts| facts.hung.is_some()) {
             member.change(|facts| facts.hung = None);
@@ -183,7 +179,14 @@ pub async fn end_for_order(member: &Member) {
         && since.elapsed() >= after
     {
         end(member, &process, &format!("it did not answer for {} seconds", since.elapsed().as_secs())).await;
+        member.wait_until(|facts| has_gone(facts, &process)).await;
     }
+}
+
+/// Whether a database does not run any more, as far as the facts say.
+fn has_gone(facts: &Facts, process: &Arc<Process>) -> Option<()> {
+    let runs = facts.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, process));
+    (!runs).then_some(())
 }
 
 /// Whether a database answers anything.
