@@ -344,7 +344,7 @@ fn a_load_balancer_takes_the_addresses_that_are_named() {
     );
 }
 
-/// What a ResourceQuota asks for: a value for each, and small ones where the members have some.
+/// What a `ResourceQuota` asks for: a value for each, and small ones where the members have some.
 #[test]
 fn each_container_has_resources_where_the_members_have_some() {
     let place = json!({"storageType": "Volume", "volume": {"path": "a/b", "claimName": "c"}});
