@@ -10,6 +10,7 @@ mod one;
 mod rights;
 mod seen;
 mod sink;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,9 +32,9 @@ use crate::cluster::watch::watch;
 use crate::definition::{self, Place, Reason};
 use crate::rbac::Document;
 use config_maps::ConfigMapWatches;
-use one::Verdict;
 use seen::Seen;
 use sink::DefinitionSink;
+use verdict::Verdict;
 
 /// Pauses after failures, doubling from the first to the last.
 const FIRST_RETRY: Duration = Duration::from_secs(1);

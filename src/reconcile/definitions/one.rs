@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::verdict::Verdict;
 use super::{Definitions, FIRST_LOOK, LAST_LOOK, Serving, rights};
-use crate::chart::{Chart, Metadata};
+use crate::chart::Chart;
 use crate::cluster::cache::Releases;
 use crate::cluster::client::Conflicts;
 use crate::cluster::discovery::Resource;
@@ -21,23 +22,6 @@ use crate::release::digest::Hasher;
 use crate::release::object::{Gvk, ObjectId};
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::status_fields::typed;
-
-/// What came of a step.
-pub(super) struct Verdict {
-    pub(super) reason: Reason,
-    message: String,
-    served: Option<Box<(Metadata, Names)>>,
-}
-
-impl Verdict {
-    fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), served: None }
-    }
-
-    fn failed(error: &ApiError) -> Self {
-        Self::new(Reason::Failed, error.to_string())
-    }
-}
 
 impl Definitions {
     /// What has to be done before the chart is loaded: from where it is loaded, or `None` if the definition has ended.

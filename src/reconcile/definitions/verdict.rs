@@ -1,0 +1,23 @@
+//! What came of a step of a definition.
+
+use crate::chart::Metadata;
+use crate::cluster::error::ApiError;
+use crate::crd::Names;
+use crate::definition::Reason;
+
+/// What came of a step.
+pub struct Verdict {
+    pub reason: Reason,
+    pub message: String,
+    pub served: Option<Box<(Metadata, Names)>>,
+}
+
+impl Verdict {
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), served: None }
+    }
+
+    pub fn failed(error: &ApiError) -> Self {
+        Self::new(Reason::Failed, error.to_string())
+    }
+}
