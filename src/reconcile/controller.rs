@@ -425,8 +425,8 @@ async fn work(ctx: Arc<Context>) {
         // The future of a pass is large, and most workers do not run one at a given time.
         let pass = Box::pin(async {
             harm::at("pass", &key.name).await;
-            match &begun {
-                Begun::Goes(_) => reconcile(&key, &ctx).await,
+            match begun {
+                Begun::Goes(working) => journal::during(working, Box::pin(reconcile(&key, &ctx))).await,
                 Begun::Waits => Ok(Next::After(journal::PAUSE)),
                 Begun::SetAside => Err(Error::SetAside),
             }

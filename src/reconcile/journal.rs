@@ -58,6 +58,8 @@ struct Note {
     runs: Option<Instant>,
     /// When this process began to work on it for the first time.
     tried: Option<Instant>,
+    /// Tells the pieces of work on one subject apart.
+    number: u64,
 }
 
 /// Whether a piece of work can begin.
@@ -73,12 +75,40 @@ pub enum Begun {
 
 /// A piece of work that was noted.
 #[derive(Debug, Default)]
-pub struct Working(Option<(Arc<Inner>, usize, Option<OwnedSemaphorePermit>)>);
+pub struct Working(Option<Noted>);
+
+#[derive(Debug)]
+struct Noted {
+    inner: Arc<Inner>,
+    /// The place of the note, and its number.
+    at: usize,
+    number: u64,
+    /// Held by a suspect.
+    _alone: Option<OwnedSemaphorePermit>,
+}
+
+tokio::task_local! {
+    /// The work of a task. What it starts on other threads holds it too, because such a thread can outlive the task.
+    static CURRENT: Arc<Working>;
+}
+
+/// Runs a task that is a noted piece of work.
+pub async fn during<F: Future>(working: Working, task: F) -> F::Output {
+    CURRENT.scope(Arc::new(working), task).await
+}
+
+/// The work of this task. A thread that the task starts has to hold it to its end.
+pub fn current() -> Option<Arc<Working>> {
+    CURRENT.try_with(Arc::clone).ok()
+}
 
 impl Drop for Working {
     fn drop(&mut self) {
-        let Some((inner, at, _)) = &self.0 else { return };
+        let Some(Noted { inner, at, number, .. }) = &self.0 else { return };
         let mut notes = inner.lock();
+        if notes[*at].as_ref().is_none_or(|note| note.number != *number) {
+            return; // The next piece of work on the same subject has begun.
+        }
         // The work can have ended before it came to what is suspected, such as a pass that waits for the caches.
         let suspect = notes[*at].clone().filter(Note::is_on_trial).map(|note| Note { runs: None, ..note });
         inner.write(&mut notes, *at, suspect);
@@ -129,9 +159,9 @@ impl Journal {
         let tried =
             known.and_then(|at| notes[at].as_ref()).filter(|_| ends > 0).and_then(|note| note.tried).unwrap_or(now);
         let (subject, input) = (subject.to_owned(), input.to_owned());
-        let note = Note { subject, input, ends, runs: Some(now), tried: Some(tried) };
-        inner.write(&mut notes, at, Some(note));
-        Begun::Goes(Working(Some((Arc::clone(inner), at, alone))))
+        let number = notes[at].as_ref().map_or(0, |note| note.number + 1);
+        inner.write(&mut notes, at, Some(Note { subject, input, ends, runs: Some(now), tried: Some(tried), number }));
+        Begun::Goes(Working(Some(Noted { inner: Arc::clone(inner), at, number, _alone: alone })))
     }
 
     /// Begins as soon as no other suspect is being worked on. `None` if the input is set aside.
@@ -213,7 +243,14 @@ impl Note {
         let mut words = text.splitn(4, ' ');
         let (state, ends) = (words.next()?, words.next()?.parse::<u32>().ok()?);
         let (input, subject) = (words.next()?.to_owned(), words.next()?.to_owned());
-        Some(Self { subject, input, ends: ends.saturating_add(u32::from(state == "runs")), runs: None, tried: None })
+        Some(Self {
+            subject,
+            input,
+            ends: ends.saturating_add(u32::from(state == "runs")),
+            runs: None,
+            tried: None,
+            number: 0,
+        })
     }
 }
 
@@ -284,6 +321,18 @@ mod tests {
         let _b = goes(journal.begin("b", "1"));
         let none = Journal::default();
         let _c = (goes(none.begin("a", "1")), goes(none.begin("a", "1")));
+    }
+
+    #[test]
+    fn a_thread_that_outlives_its_work_does_not_end_the_note_of_the_next() {
+        let folder = folder("outlives");
+        let journal = Journal::open(&folder).unwrap();
+        let first = goes(journal.begin("a", "1"));
+        std::mem::forget(goes(journal.begin("a", "1")));
+        drop(first);
+        let _again = goes(Journal::open(&folder).unwrap().begin("a", "1"));
+        let ends = std::fs::read_to_string(folder.join("journal")).unwrap();
+        assert!(ends.starts_with("runs 1 "), "{ends}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 
 use super::error::Error;
+use super::journal;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::progress;
 use crate::render::Stop;
@@ -80,7 +81,9 @@ impl Renderer {
         let stop = Stop::default();
         let place: Held = Arc::new(Mutex::new(Some(permit)));
         let (stopped, held) = (stop.clone(), Arc::clone(&place));
+        let working = journal::current();
         let mut rendering = tokio::task::spawn_blocking(move || {
+            let _working = working;
             let made = run(&stopped);
             drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());
             made

@@ -447,7 +447,7 @@ fn agent() -> Vec<Step> {
     let redis = "nice cargo test --no-default-features --features agent --test redis -- --nocapture --test-threads=2";
     let example = "nice cargo build --no-default-features --features agent --example redis-agent";
     vec![
-        Step::cargo("agent", agent).after(["need_mariadb", &built]).within(600),
+        Step::cargo("agent", agent).after(["need_mariadb", &built]).within(900),
         Step::cargo("agent of Redis", redis).after(["need_redis", example]).within(600),
         Step::cargo("servers of PHP", format!("{TEST} --test php_chart -- --ignored")).after(["need_php"]),
     ]
