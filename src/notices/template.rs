@@ -1,6 +1,6 @@
 //! The words of messages, in minijinja.
 //!
-//! The author of a notice writes its templates, so these must not be able to stop the operator. [`grammar`](super::grammar) says what a
+//! The author of a notice writes its templates, so these must not be able to stop the operator. [`grammar`] says what a
 //! template can be; no value in it is larger than the facts. Instructions, output, the bytes that filters take, and time are limited:
 //! [`LIMITS`].
 

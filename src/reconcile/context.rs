@@ -54,18 +54,13 @@ impl Context {
         journal::subject(&[&format!("{}.{}", gvk.kind, gvk.group), &name])
     }
 
-    /// Notes that a pass over a custom resource begins. Its input is all that an editor of the custom resource or of its release record can
-    /// change.
+    /// Notes that a pass over a custom resource begins. Its input is what an editor of the custom resource writes; a new text in
+    /// `tillerman.dev/reconcile-at` stands for a change of anything else, such as its release record.
     pub fn begin(&self, key: &ReleaseKey) -> Begun {
-        // A pass does nothing until the records are known, which are part of its input.
-        let known = self.cache.cr(key).filter(|_| self.cache.is_history_synced());
-        let Some(cr) = known else { return Begun::Goes(Working::default()) };
-        let (namespace, release) = self.cache.release_of(key);
-        let newest = self.cache.history(&namespace, &release).pop();
+        let Some(cr) = self.cache.cr(key) else { return Begun::Goes(Working::default()) };
         let (generation, deleting) = (cr.generation.to_string(), cr.deleting.to_string());
         let texts = cr.annotations.iter().flat_map(|(key, value)| [&**key, &**value]);
-        let record = newest.iter().flat_map(|newest| [&*newest.uid, &*newest.resource_version]);
-        let parts = [&*cr.uid, &*generation, &*deleting].into_iter().chain(texts).chain(record);
+        let parts = [&*cr.uid, &*generation, &*deleting].into_iter().chain(texts);
         self.journal.begin(&self.subject(key), &journal::input(parts))
     }
 

@@ -426,7 +426,7 @@ pub(super) fn pack(fields: &BTreeMap<&str, &RawValue>) -> String {
     BASE64.encode(gzip.finish().expect("writing to memory does not fail"))
 }
 
-/// A record as [`pack`] or Helm wrote it, before it is unpacked.
+/// A record as Tillerman or Helm wrote it, before it is unpacked.
 pub struct Packed {
     data: Vec<u8>,
     limits: Bounds,
