@@ -67,7 +67,10 @@ impl Context {
     /// Drops everything that is kept for a custom resource after the custom resource is gone.
     pub fn forget(&self, key: &ReleaseKey) {
         let release = self.cache.release_of(key);
-        self.journal.forget(&self.subject(key));
+        // Before the custom resources are listed, one that the records name is not known yet.
+        if self.cache.is_kind_synced(key.kind) {
+            self.journal.forget(&self.subject(key));
+        }
         self.watching.forget(key, &release);
         self.memory.forget(key, &release);
         self.sources.set_used(key, Vec::new());
