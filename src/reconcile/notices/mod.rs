@@ -432,7 +432,9 @@ async fn compose(
         },
         None => "the operator's process was ended twice while it rendered the template".to_owned(),
     };
-    Composed { template_error: Some(error), ..with(false)() }
+    let mut usual = with(false)();
+    usual.message.body.extend([format!("\nA template of the notice failed: {error}\n")]);
+    Composed { template_error: Some(error), ..usual }
 }
 
 fn first_retry() -> Duration {
