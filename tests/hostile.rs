@@ -493,22 +493,16 @@ fn every_limit_has_a_row_or_a_test() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// The names of all tests of the project.
+/// The names of all functions of the project's tests.
 fn functions_of_tests() -> BTreeSet<String> {
-    fn walk(folder: &std::path::Path, found: &mut BTreeSet<String>) {
-        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                walk(&path, found);
-            } else if path.extension().is_some_and(|e| e == "rs") {
-                let text = std::fs::read_to_string(&path).unwrap();
-                let names = text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
-                found.extend(names.map(str::to_owned));
-            }
-        }
+    let mut files = Vec::new();
+    for folder in ["src", "tests/operator", "tests/support"] {
+        sources(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut files);
     }
     let mut found = BTreeSet::new();
-    for folder in ["src", "tests/operator", "tests/support"] {
-        walk(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut found);
+    for file in files {
+        let text = std::fs::read_to_string(file).unwrap();
+        found.extend(text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next()).map(str::to_owned));
     }
     found
 }

@@ -1,7 +1,7 @@
 //! Events of clients: they run at the primary that takes writes, and nowhere else. MariaDB starts without a scheduler, and it is started here.
 //!
 //! A replica stores each event as one that does not run on replicas, whether its owner has disabled it or not. So the primary keeps a table of
-//! those that are disabled, which is in the binary log, and whoever becomes the primary enables all others that came from a primary before.
+//! those that are disabled, which is in the binary log, and the next primary enables all others that came from a primary before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub async fn keep_scheduled(member: Arc<Member>) {
     }
 }
 
-/// Starts the scheduler, and notes what is disabled, until this is no such primary.
+/// Starts the scheduler, and notes what is disabled, until this member is not the primary any more.
 async fn schedule(member: &Member, process: &Arc<Process>) -> Result<(), SqlError> {
     let mut sql = process.login.connect(SHORT).await?;
     sql.run("SET SESSION lock_wait_timeout = 5", SHORT).await?;
@@ -96,7 +96,7 @@ async fn enable(sql: &mut Sql) -> Result<(), SqlError> {
     sql.run("SET SESSION sql_log_bin = 1", SHORT).await
 }
 
-/// Without its definer, an event would get another one.
+/// Without its definer, an event would get a different definer.
 fn enables(event: &Fields) -> String {
     let definer = event.text("definer");
     let (user, host) = definer.rsplit_once('@').unwrap_or((&definer, "%"));
