@@ -58,7 +58,7 @@ struct Note {
     runs: Option<Instant>,
     /// When this process began to work on it for the first time.
     tried: Option<Instant>,
-    /// Tells the pieces of work on one subject apart.
+    /// Is different for each piece of work on one subject.
     number: u64,
 }
 
