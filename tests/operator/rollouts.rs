@@ -92,6 +92,8 @@ fn a_roll_out_begins_with_canaries_stops_at_a_failure_and_resumes_after_the_fix(
     assert_eq!(said["failures"], json!([format!("{}/e: Invalid", space.name)]), "{said}");
     assert_eq!(said["leftOut"], json!([format!("{}/f: the new chart does not take spec.size", space.name)]), "{said}");
     space.wait("web/e", "Stalled", "True");
+    // It is stalled from its failure on, and goes back in the pass after that.
+    space.wait_field("configmap/e", "/data/version", &json!("1.0.0"));
     assert_eq!(versions(&space, &names), ["1.0.0"; 5]);
     // Who has not moved is served with the chart before: changes, and repairs.
     space.apply("Web", "a", &json!({"text": "changed"}));

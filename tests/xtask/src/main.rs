@@ -1,9 +1,11 @@
 //! Runs parts of the tests: `xtask [OPTION...] PART...`. It ends with a table of the parts with their seconds, and one line that sums
 //! the tests.
 //!
+//! What failed runs once more by itself at the end. What passes then is listed as unstable; a run passes with two such tests at most.
 //! Parts that mostly wait run two at a time. `--share` takes of each sweep the cells that the newest commit chooses; without it
 //! sweeps are whole.
 
+mod again;
 mod parts;
 mod report;
 mod run;
@@ -13,6 +15,7 @@ use std::collections::VecDeque;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc;
 
+use again::Unstable;
 use parts::{PARTS, Part};
 use report::Report;
 use share::Share;
@@ -74,12 +77,13 @@ fn main() -> ExitCode {
     println!("{}", options.share);
     let mut builder = build_ahead(&options.parts);
     let mut busy: Vec<Child> = (0..options.busy).filter_map(|_| run::start_quietly(run::BUSY)).collect();
-    let reports = run_all(&options);
+    let mut reports = run_all(&options);
     busy.iter_mut().for_each(run::end_group);
     if let Some(builder) = &mut builder {
         run::end_group(builder);
     }
-    finish(&options, &reports)
+    let unstable = again::failed(&mut reports, options.share);
+    finish(&options, &reports, &unstable)
 }
 
 /// Runs the parts in their order, as many at a time as may.
@@ -132,7 +136,7 @@ fn build_ahead(parts: &VecDeque<&'static Part>) -> Option<Child> {
     (!commands.is_empty()).then(|| run::start_quietly(&commands.join("; "))).flatten()
 }
 
-fn finish(options: &Options, reports: &[Report]) -> ExitCode {
+fn finish(options: &Options, reports: &[Report], unstable: &[Unstable]) -> ExitCode {
     let recorded = report::recorded();
     println!("{}", report::table(reports, &recorded));
     if let Err(error) = report::write_junit(reports) {
@@ -150,6 +154,10 @@ fn finish(options: &Options, reports: &[Report]) -> ExitCode {
             println!("error: {slow}");
             failed += 1;
         }
+    }
+    print!("{}", report::unstable(unstable));
+    if unstable.len() > again::MOST {
+        failed += unstable.len();
     }
     println!("{passed} passed, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -27,6 +27,8 @@ pub struct Step {
     pub limit: Duration,
     /// It is a command of cargo's test runner of which a share of the tests may be run.
     pub takes_share: bool,
+    /// Its command names the tests that failed before.
+    pub is_narrowed: bool,
 }
 
 /// How the output of a command says what passed.
@@ -49,6 +51,7 @@ impl Step {
             prepare: Vec::new(),
             limit: Duration::from_mins(40),
             takes_share: false,
+            is_narrowed: false,
         }
     }
     fn whole(name: &str, command: impl Into<String>) -> Self {

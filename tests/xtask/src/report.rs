@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::again::{self, Unstable};
+use crate::parts::Part;
+
 /// The seconds of each part, on two cores, without what had to be built for it.
 const RECORDED: &str = "tests/xtask/seconds.tsv";
 /// A part that takes less than this longer than recorded is never too slow: it may have met a pause of the machine.
@@ -29,6 +32,10 @@ pub struct StepReport {
     pub cases: Vec<Case>,
     /// Why it failed, where no test says so.
     pub why: Option<String>,
+    /// All that it printed, where it failed.
+    pub output: Vec<String>,
+    /// Only tests that had failed before were run.
+    pub is_narrowed: bool,
 }
 
 /// One test.
@@ -38,14 +45,38 @@ pub struct Case {
 }
 
 impl StepReport {
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            passed: 0,
+            failed: 0,
+            cases: Vec::new(),
+            why: None,
+            output: Vec::new(),
+            is_narrowed: false,
+        }
+    }
     /// A step that did not run.
     pub fn failed(name: &str, why: String) -> Self {
         println!("error: {name}: {why}");
-        Self { name: name.to_owned(), passed: 0, failed: 1, cases: Vec::new(), why: Some(why) }
+        Self { failed: 1, why: Some(why), ..Self::new(name) }
+    }
+    /// The names of the tests that failed.
+    pub fn failed_cases(&self) -> Vec<String> {
+        self.cases.iter().filter(|case| !case.passed).map(|case| case.name.clone()).collect()
     }
 }
 
 impl Report {
+    pub fn new(part: &Part) -> Self {
+        Self {
+            part: part.name,
+            prepared: Duration::ZERO,
+            took: Duration::ZERO,
+            compiles: part.compiles,
+            steps: Vec::new(),
+        }
+    }
     pub fn passed(&self) -> usize {
         self.steps.iter().map(|step| step.passed).sum()
     }
@@ -88,6 +119,18 @@ pub fn table(reports: &[Report], recorded: &BTreeMap<String, f64>) -> String {
         );
     }
     table
+}
+
+/// What passed only when it ran by itself, as lines for the end; empty without any.
+pub fn unstable(found: &[Unstable]) -> String {
+    let mut text = String::new();
+    for Unstable { part, name } in found {
+        let _ = writeln!(text, "unstable: {part}: {name} failed, and passed by itself");
+    }
+    if found.len() > again::MOST {
+        let _ = writeln!(text, "error: {} tests are unstable; a run passes with {} at most", found.len(), again::MOST);
+    }
+    text
 }
 
 /// The parts that take more than twice as long as recorded, on a machine that is as fast as this one is by most of the parts.

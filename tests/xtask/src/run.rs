@@ -26,33 +26,44 @@ pub const BUSY: &str = "nice bash -c 'while :; do :; done'";
 /// Runs a part: what it needs first, then its steps.
 pub fn part(part: &'static Part, share: Share) -> Report {
     println!("== {}", part.name);
-    let mut report = Report {
-        part: part.name,
-        prepared: Duration::ZERO,
-        took: Duration::ZERO,
-        compiles: part.compiles,
-        steps: Vec::new(),
-    };
+    let mut report = Report::new(part);
+    for step in steps(part) {
+        let run = once_into(part, &step, share, &mut report);
+        println!("{}: {} passed, {} failed\n", step.name, run.passed, run.failed);
+        report.steps.push(run);
+    }
+    report
+}
+
+/// The steps of a part, with the tools that the first needs.
+pub fn steps(part: &Part) -> Vec<Step> {
     let mut steps = (part.steps)();
     if let (Some(first), false) = (steps.first_mut(), part.tools.is_empty()) {
         // What only a node needs is not built where none can run; the part says why.
         let unless = if part.name == "node" { "! tests/cluster/node-can.sh >/dev/null || " } else { "" };
         first.prepare.insert(0, format!("{unless}tests/cluster/build-tools.sh {}", part.tools.join(" ")));
     }
-    for step in steps {
-        let began = Instant::now();
-        let unprepared = step.prepare.iter().find(|command| !shell(part, command, PREPARE, share).is_success());
-        report.prepared += began.elapsed();
-        let began = Instant::now();
-        let run = match unprepared {
-            Some(command) => StepReport::failed(&step.name, format!("what it needs could not be built: {command}")),
-            None => self::step(part, &step, share),
-        };
-        report.took += began.elapsed();
-        println!("{}: {} passed, {} failed\n", step.name, run.passed, run.failed);
-        report.steps.push(run);
-    }
-    report
+    steps
+}
+
+/// Makes what a step needs, and runs it.
+pub fn once(part: &'static Part, step: &Step, share: Share) -> StepReport {
+    let mut unused = Report::new(part);
+    once_into(part, step, share, &mut unused)
+}
+
+/// The same; the seconds are added to those of the part.
+fn once_into(part: &'static Part, step: &Step, share: Share, report: &mut Report) -> StepReport {
+    let began = Instant::now();
+    let unprepared = step.prepare.iter().find(|command| !shell(part, command, PREPARE, share).is_success());
+    report.prepared += began.elapsed();
+    let began = Instant::now();
+    let run = match unprepared {
+        Some(command) => StepReport::failed(&step.name, format!("what it needs could not be built: {command}")),
+        None => self::step(part, step, share),
+    };
+    report.took += began.elapsed();
+    run
 }
 
 fn step(part: &'static Part, step: &Step, share: Share) -> StepReport {
@@ -71,7 +82,7 @@ fn step(part: &'static Part, step: &Step, share: Share) -> StepReport {
 
 /// What the output of a step says of its tests. One that fails without saying so counts as one failure.
 fn read(step: &Step, done: &Done) -> StepReport {
-    let mut report = StepReport { name: step.name.clone(), passed: 0, failed: 0, cases: Vec::new(), why: None };
+    let mut report = StepReport { is_narrowed: step.is_narrowed, ..StepReport::new(&step.name) };
     for line in &done.lines {
         match step.counts {
             Counts::Whole => {}
@@ -99,6 +110,9 @@ fn read(step: &Step, done: &Done) -> StepReport {
         }
         _ => {}
     }
+    if report.failed > 0 {
+        report.output.clone_from(&done.output);
+    }
     report
 }
 
@@ -120,7 +134,10 @@ fn number_before(text: &str, word: &str) -> usize {
 
 /// A command that ended.
 struct Done {
+    /// Its standard output.
     lines: Vec<String>,
+    /// Both of its outputs, as they came.
+    output: Vec<String>,
     /// Why it failed; empty when it did not.
     why: String,
 }
@@ -131,6 +148,8 @@ impl Done {
     }
 }
 
+type Lines = Arc<Mutex<Vec<String>>>;
+
 /// Runs a command of a part in bash. What it prints is shown at once; beside others each line begins with the part's name.
 fn shell(part: &'static Part, command: &str, limit: Duration, share: Share) -> Done {
     let mut bash = bash(command);
@@ -140,12 +159,15 @@ fn shell(part: &'static Part, command: &str, limit: Duration, share: Share) -> D
         .stderr(Stdio::piped());
     let mut child = match bash.spawn() {
         Ok(child) => child,
-        Err(error) => return Done { lines: Vec::new(), why: format!("bash cannot be run: {error}") },
+        Err(error) => {
+            return Done { lines: Vec::new(), output: Vec::new(), why: format!("bash cannot be run: {error}") };
+        }
     };
-    let lines = Arc::new(Mutex::new(Vec::new()));
+    let (lines, both) = (Lines::default(), Lines::default());
     let prefix = if part.alone { String::new() } else { format!("{:<12} ", part.name) };
-    let output = child.stdout.take().map(|output| follow(output, prefix.clone(), Some(Arc::clone(&lines))));
-    let errors = child.stderr.take().map(|errors| follow(errors, prefix, None));
+    let output =
+        child.stdout.take().map(|output| follow(output, prefix.clone(), vec![Arc::clone(&lines), Arc::clone(&both)]));
+    let errors = child.stderr.take().map(|errors| follow(errors, prefix, vec![Arc::clone(&both)]));
     let began = Instant::now();
     let why = loop {
         match child.try_wait() {
@@ -166,8 +188,8 @@ fn shell(part: &'static Part, command: &str, limit: Duration, share: Share) -> D
     for reader in output.into_iter().chain(errors) {
         let _ = reader.join();
     }
-    let lines = std::mem::take(&mut *lines.lock().unwrap_or_else(PoisonError::into_inner));
-    Done { lines, why }
+    let taken = |lines: &Lines| std::mem::take(&mut *lines.lock().unwrap_or_else(PoisonError::into_inner));
+    Done { lines: taken(&lines), output: taken(&both), why }
 }
 
 fn bash(command: &str) -> Command {
@@ -186,17 +208,13 @@ fn bash(command: &str) -> Command {
     bash
 }
 
-fn follow(
-    from: impl Read + Send + 'static,
-    prefix: String,
-    lines: Option<Arc<Mutex<Vec<String>>>>,
-) -> std::thread::JoinHandle<()> {
+fn follow(from: impl Read + Send + 'static, prefix: String, kept: Vec<Lines>) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
             println!("{prefix}{line}");
-            if let Some(lines) = &lines {
-                lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            for lines in &kept {
+                lines.lock().unwrap_or_else(PoisonError::into_inner).push(line.clone());
             }
         }
     })
@@ -242,7 +260,7 @@ mod tests {
     }
 
     fn lines(text: &str, why: &str) -> Done {
-        Done { lines: text.lines().map(str::to_owned).collect(), why: why.to_owned() }
+        Done { lines: text.lines().map(str::to_owned).collect(), output: Vec::new(), why: why.to_owned() }
     }
 
     #[test]
