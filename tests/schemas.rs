@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use tillerman::chart::{Chart, Metadata, values};
+use std::sync::Arc;
+use tillerman::chart::{Chart, File, Metadata, SchemaDocument, SchemaDocuments, values};
 use tillerman::host;
 use tillerman::render::{Capabilities, Release, render};
 
@@ -40,4 +41,34 @@ fn violations_have_the_words_of_helm() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn references_lead_to_files_of_the_chart_and_to_what_the_operator_has() {
+    let schema = r#"{"properties": {
+        "a": {"$ref": "schemas/a.json#/definitions/name"},
+        "b": {"$ref": "https://schemas.example/b.json"},
+        "c": {"$ref": "https://elsewhere.example/deep/c.json#/definitions/never"}}}"#;
+    let file = File {
+        name: "schemas/a.json".into(),
+        data: br#"{"definitions": {"name": {"type": "string"}}}"#.to_vec().into(),
+    };
+    let metadata = Metadata { name: "web".into(), version: "1.0.0".into(), ..Metadata::default() };
+    let mut chart = Chart { metadata, schema: Some(schema.into()), files: vec![file].into(), ..Chart::default() };
+    let said = |chart: &Chart, given: serde_json::Value| {
+        let given = values::load(given.to_string().as_bytes()).expect("the values are JSON");
+        let release = Release { name: "shop".into(), namespace: "shops".into(), revision: 1, is_upgrade: false };
+        render(chart, &given, &release, &Capabilities::default(), &host::options()).err().map(|e| e.message)
+    };
+    let unknown = said(&chart, serde_json::json!({"b": 1})).expect("nobody has the document");
+    assert!(unknown.contains("https://schemas.example/b.json") && unknown.contains("schemaDocuments"), "{unknown}");
+    let documents = [
+        ("https://schemas.example/b.json".to_owned(), SchemaDocument::Text(br#"{"type": "integer"}"#.to_vec())),
+        ("https://elsewhere.example/".to_owned(), SchemaDocument::Any),
+    ];
+    chart.refer_to(&Arc::new(SchemaDocuments(documents.into())));
+    assert_eq!(said(&chart, serde_json::json!({"a": "x", "b": 1, "c": [1]})), None);
+    let wrong = said(&chart, serde_json::json!({"a": 1, "b": "x"})).expect("both are refused");
+    assert!(wrong.contains("at '/a': got number, want string"), "{wrong}");
+    assert!(wrong.contains("at '/b': got string, want integer"), "{wrong}");
 }

@@ -6,6 +6,7 @@ mod load;
 mod metadata;
 pub mod pack;
 pub mod pattern;
+pub mod schema_documents;
 pub mod strvals;
 pub mod values;
 
@@ -20,6 +21,7 @@ pub(crate) use load::{archive_files, directory_files};
 #[cfg(feature = "fetch")]
 pub(crate) use metadata::field;
 pub use metadata::{Dependency, Maintainer, Metadata};
+pub use schema_documents::{SchemaDocument, SchemaDocuments};
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,6 +42,8 @@ pub struct Chart {
     pub values_text: Option<Arc<Vec<u8>>>,
     /// `values.schema.json`, if there is one.
     pub schema: Option<Vec<u8>>,
+    /// Documents that the schema refers to and that are not in the chart.
+    pub schema_documents: Arc<SchemaDocuments>,
     /// Files in `templates/`, in the order they were loaded; names are relative to the chart (`templates/a.yaml`).
     pub templates: Vec<File>,
     /// All other files, as `.Files` sees them.
@@ -100,6 +104,14 @@ impl std::fmt::Debug for Kept {
 }
 
 impl Chart {
+    /// Gives the schemas of the chart and its dependencies these documents to refer to.
+    pub fn refer_to(&mut self, documents: &Arc<SchemaDocuments>) {
+        self.schema_documents = Arc::clone(documents);
+        // A clone shares the compiled schema with a chart that has other documents.
+        self.memory.schema = Kept::default();
+        self.dependencies.iter_mut().for_each(|dependency| dependency.refer_to(documents));
+    }
+
     /// The files of `crds/`, which Helm installs before anything else; not those of dependencies.
     pub fn crds(&self) -> impl Iterator<Item = &File> {
         self.files.iter().filter(|f| {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{ArgAction, Args as _};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use super::chart_path::print;
 use super::diff::unified::unified;
 use super::output::{OutputArgs, line};
 use super::{rbac, run};
-use crate::chart::{self, Chart};
+use crate::chart::{self, Chart, SchemaDocument, SchemaDocuments};
 use crate::kind::{ChartRef, Kind};
 use crate::scaffold::migrate::{self, Argument, Finding, Project, Report, Verdict};
 use crate::source::archive::write_below;
@@ -102,13 +103,20 @@ fn kinds(root: &Path, files: &BTreeMap<String, String>) -> Vec<(Kind, Result<Cha
             }
             ChartRef::Path(path) => match path.canonicalize() {
                 Ok(real) if !real.starts_with(root) => Err(format!("{} lies outside of the project", path.display())),
-                Ok(_) => chart::load(path).map_err(|e| e.to_string()),
+                Ok(_) => chart::load(path).map_err(|e| e.to_string()).map(|chart| with_documents(chart, &kind)),
                 Err(e) => Err(format!("{}: {}", path.display(), chart::go_io(&e))),
             },
         };
         (kind, chart)
     };
     watches.into_iter().flat_map(|watches| watches.kinds).map(load).collect()
+}
+
+/// The chart with a document that accepts every value for each address that `watches.yaml` knows: the files are in the image.
+fn with_documents(mut chart: Chart, kind: &Kind) -> Chart {
+    let urls = kind.schema_documents.keys();
+    chart.refer_to(&Arc::new(SchemaDocuments(urls.map(|url| (url.clone(), SchemaDocument::Any)).collect())));
+    chart
 }
 
 /// What `tillerman run` makes of an argument.

@@ -28,6 +28,8 @@ pub const DEPENDENCIES: usize = 10;
 pub const TAKEN: usize = 20;
 /// Bytes of these values together, as JSON.
 pub const TAKEN_BYTES: usize = 8 << 10;
+/// Documents that the schema of a chart may refer to, in `watches.yaml`.
+pub const SCHEMA_DOCUMENTS: usize = 50;
 /// Patches in one list.
 pub const PATCHES: usize = 100;
 /// Operations of all JSON patches in one list.
@@ -82,6 +84,8 @@ pub const STATUS: Bounds = Bounds { bytes: 2 << 20, values: 100_000, depth: 100 
 pub const NOTICE: Bounds = Bounds { bytes: 256 << 10, values: 2_000, depth: 20 };
 /// The status of a `Notice`: of a thousand custom resources and two thousand pods.
 pub const NOTICE_STATE: Bounds = Bounds { bytes: 2 << 20, values: 100_000, depth: 20 };
+/// A document that the schema of a chart refers to, in a file of the operator.
+pub const SCHEMA_DOCUMENT: Bounds = Bounds { bytes: 4 << 20, values: 400_000, depth: 100 };
 /// `watches.yaml`.
 pub const WATCHES: Bounds = Bounds { bytes: 1 << 20, values: 100_000, depth: 64 };
 

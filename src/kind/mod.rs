@@ -10,12 +10,14 @@ pub mod ignore;
 pub mod overrides;
 pub mod placement;
 pub mod rollout;
+pub mod schema_documents;
 pub mod selector;
 pub mod service_account;
 pub mod switches;
 pub mod values_from;
 pub mod watches;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,6 +66,8 @@ pub struct Kind {
     pub depends_on: Vec<Dependency>,
     /// Patches of what the chart renders, before those of a custom resource.
     pub patches: Vec<Patch>,
+    /// Documents that the schema of its chart refers to and that are not in the chart, by their addresses.
+    pub schema_documents: BTreeMap<String, schema_documents::Source>,
     /// Whether a change of an object of a release starts a pass; else it is seen when the reconcile period is over.
     pub watch_dependents: bool,
     /// How its custom resources move to a new version of the chart; `None` for all at once.

@@ -1,5 +1,6 @@
 //! `watches.yaml`, the file of operator-sdk's helm-operator (`internal/helm/watches/watches.go`, operator-sdk 1.42).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use super::placement::{self, ClusterScoped, Namespaces, Placement};
 use super::rollout::Rollout;
 use super::service_account::ServiceAccount;
 use super::switches::Switches;
-use super::{ChartRef, Kind, Proof, bounds, depends_on, duration, ignore, selector, values_from};
+use super::{ChartRef, Kind, Proof, bounds, depends_on, duration, ignore, schema_documents, selector, values_from};
 use crate::release::object::Gvk;
 use crate::release::patch;
 
@@ -72,6 +73,13 @@ pub const FIELDS: &[Field] = &[
         "dependsOn",
         "a list",
         "Custom resources that must be ready first, and fields of their status that become values. See [dependencies](../depends-on.md).",
+    ),
+    field(
+        "schemaDocuments",
+        "a map",
+        "Documents that the `values.schema.json` of the chart refers to by `$ref` and that are not in the chart: addresses, each with `any`, which \
+         accepts every value, or with the path of a file, relative to the working directory. An address that ends in `/` and is `any` covers \
+         everything below it. Nothing is fetched while rendering.",
     ),
     field(
         "patches",
@@ -202,6 +210,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let mut overrides = Overrides::default();
     let mut sources = Vec::new();
     let mut patches = Vec::new();
+    let mut documents = BTreeMap::new();
     let mut dependencies = Vec::new();
     let mut allow = Allow::default();
     let mut placement = Placement::default();
@@ -245,6 +254,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
                 dependencies = depends_on::parse(value, true).map_err(|e| wrong(format!("dependsOn: {e}")))?;
             }
             "patches" => patches = patch::parse(value).map_err(|e| wrong(format!("patches: {e}")))?,
+            "schemaDocuments" => documents = schema_documents::parse(value, chart_base).map_err(wrong)?,
             "valuesFrom" => {
                 sources = values_from::parse(value).map_err(|e| wrong(format!("valuesFrom: {e}")))?;
             }
@@ -275,6 +285,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
         values_from: sources,
         depends_on: dependencies,
         patches,
+        schema_documents: documents,
         watch_dependents: bool("watchDependentResources", true)?,
         rollout,
         release_suffix: suffix.into(),

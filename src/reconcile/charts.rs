@@ -10,7 +10,7 @@ use super::rollout_state::RolloutState;
 use crate::chart;
 use crate::chart::{Chart, Limits, LoadError, pack};
 use crate::crd;
-use crate::kind::{ChartRef, Kind, Proof};
+use crate::kind::{ChartRef, Kind, Proof, schema_documents};
 use crate::release::digest;
 use crate::release::digest::Hasher;
 use crate::release::object::Gvk;
@@ -202,7 +202,9 @@ fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
     if let Some(why) = &kind.unusable {
         return Err(why.clone());
     }
-    let chart = read(&kind.chart, &kind.proof)?;
+    let documents = Arc::new(schema_documents::load(&kind.schema_documents)?);
+    let mut chart = read(&kind.chart, &kind.proof)?;
+    chart.refer_to(&documents);
     Ok(Arc::new(Loaded::of(chart, kind)))
 }
 

@@ -504,3 +504,35 @@ fn m6_a_misspelt_hook_is_reported() {
     assert!(said.starts_with("ConfigMap h: neither Helm nor Tillerman knows the hook \"post-instal\""), "{said}");
     assert!(said.ends_with("\"post-install\" may be meant"), "{said}");
 }
+
+#[test]
+fn a_schema_may_refer_to_files_of_the_operator_and_to_documents_that_nobody_has() {
+    let space = Space::new("schemarefs");
+    let schema = r#"{"properties": {"size": {"$ref": "https://schemas.example/size.json"}, "any": {"$ref": "https://elsewhere.example/x.json#/y"}}}"#;
+    space.file("charts/app/Chart.yaml", "apiVersion: v2\nname: app\nversion: 1.0.0\n");
+    space.file("charts/app/values.schema.json", schema);
+    space.file(
+        "charts/app/templates/a.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {size: {{ .Values.size | quote }}}\n",
+    );
+    let document = space.file("size.json", r#"{"type": "integer", "maximum": 5}"#);
+    let entry = format!(
+        "- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n",
+        space.dir().join("charts/app").display()
+    );
+    let operator = space.operator(&space.file("watches.yaml", &entry), &[]);
+    space.apply("Web", "app", &json!({"size": 3, "any": [1]}));
+    let refused = space.wait("web/app", "Stalled", "True");
+    assert!(refused["message"].as_str().unwrap().contains("schemaDocuments of watches.yaml"), "{refused}");
+    assert!(operator.stop());
+
+    let documents = format!(
+        "  schemaDocuments: {{\"https://schemas.example/size.json\": {}, \"https://elsewhere.example/\": any}}\n",
+        document.display()
+    );
+    let _operator = space.operator(&space.file("watches.yaml", &(entry + &documents)), &[]);
+    space.wait_field("configmap/app", "/data/size", &json!("3"));
+    space.apply("Web", "app", &json!({"size": 6}));
+    let refused = space.wait("web/app", "Stalled", "True");
+    assert!(refused["message"].as_str().unwrap().contains("maximum: got 6, want 5"), "{refused}");
+}

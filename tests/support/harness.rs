@@ -163,9 +163,10 @@ impl Space {
         kubectl(&["create", "clusterrolebinding", &self.name, &role, &user], None).unwrap();
     }
 
-    /// A file of this test.
+    /// A file of this test, with its folders.
     pub fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
         path
     }

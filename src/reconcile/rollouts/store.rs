@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::chart::{Limits, load_archive};
+use crate::chart::{Limits, SchemaDocuments, load_archive};
 use crate::cluster::client::Answer;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
@@ -58,7 +58,7 @@ pub async fn keep(
         if kept.withdrawn {
             withdrawn.insert(kept.digest.clone());
         }
-        match load(kept).await {
+        match load(kept, Arc::clone(&target.chart.schema_documents)).await {
             Ok(loaded) => others.push(Arc::new(loaded)),
             Err(why) => tracing::warn!(kind = %gvk, why, "a kept chart cannot be used"),
         }
@@ -96,11 +96,12 @@ async fn collect(
 }
 
 /// Loads a kept chart. Others may have written the Secret: it must be the chart that its name says.
-async fn load(kept: Kept) -> Result<Loaded, String> {
+async fn load(kept: Kept, documents: Arc<SchemaDocuments>) -> Result<Loaded, String> {
     let Kept { digest, archive, .. } = kept;
     let archive = archive.ok_or_else(|| format!("parts of chart {digest} are missing"))?;
     let load = move || {
-        let chart = load_archive(&archive, &Limits::default()).map_err(|e| e.to_string())?;
+        let mut chart = load_archive(&archive, &Limits::default()).map_err(|e| e.to_string())?;
+        chart.refer_to(&documents);
         let loaded = Loaded::new(chart);
         if loaded.digest == digest { Ok(loaded) } else { Err(format!("its digest is {}, not {digest}", loaded.digest)) }
     };

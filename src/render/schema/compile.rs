@@ -1,7 +1,7 @@
 //! Compiles schemas.
 
 use super::constant::Constant;
-use super::draft::{Draft, string};
+use super::draft::{self, Draft, string};
 use super::error::quoted_list;
 use super::format::Format;
 use super::keywords::Keywords;
@@ -9,6 +9,7 @@ use super::number::Decimal;
 use super::place::{self, Place, below};
 use super::plain::Plain;
 use super::validate;
+use crate::chart::{File, SchemaDocument, SchemaDocuments};
 use crate::template::functions::re2::Pattern;
 use crate::template::functions::text::quoted;
 use crate::template::value::{Map, Value};
@@ -124,6 +125,31 @@ impl Root {
     }
 }
 
+/// The documents besides the chart's schema: files of the chart, by their paths in it, and what the operator has for other addresses.
+#[derive(Default)]
+pub struct Others {
+    pub files: Arc<Vec<File>>,
+    pub documents: Arc<SchemaDocuments>,
+}
+
+impl Others {
+    fn document(&self, url: &str) -> Option<Compiled<Value>> {
+        let text = match self.documents.get(url) {
+            Some(SchemaDocument::Any) => return Some(Ok(Value::Bool(true))),
+            Some(SchemaDocument::Text(text)) => text,
+            None => {
+                let path = url.strip_prefix("file:///")?;
+                &self.files.iter().find(|file| file.name == path)?.data
+            }
+        };
+        Some(draft::parse(text).map_err(|why| format!("failing loading {}: {why}", quoted(url))))
+    }
+
+    fn is_any(&self, url: &str) -> bool {
+        self.documents.get(url) == Some(&SchemaDocument::Any)
+    }
+}
+
 /// Compiles schemas, and those that they refer to.
 #[derive(Default)]
 pub struct Compiler {
@@ -131,6 +157,7 @@ pub struct Compiler {
     known: HashMap<Place, Id>,
     roots: HashMap<String, Root>,
     documents: HashMap<String, Value>,
+    others: Others,
     compiled: usize,
     /// The schemas of the drafts are checked against nothing, and look at every `format`.
     pub is_meta: bool,
@@ -170,8 +197,8 @@ impl Metas {
 
 impl Compiler {
     /// A compiler that knows a document.
-    pub fn new(url: &str, document: Value) -> Self {
-        Self { documents: HashMap::from([(url.to_owned(), document)]), ..Self::default() }
+    pub fn new(url: &str, document: Value, others: Others) -> Self {
+        Self { documents: HashMap::from([(url.to_owned(), document)]), others, ..Self::default() }
     }
 
     /// Compiles the schema at an address.
@@ -202,7 +229,10 @@ impl Compiler {
         if let Some(document) = self.documents.get(url) {
             return Ok(document.clone());
         }
-        let document = place::load(url)?;
+        let document = match self.others.document(url) {
+            Some(document) => document?,
+            None => place::load(url)?,
+        };
         self.documents.insert(url.to_owned(), document.clone());
         Ok(document)
     }
@@ -384,6 +414,8 @@ impl Compiler {
             self.load(&url)?;
             (url.clone(), self.roots[&url].resource("").clone())
         };
+        // Every place in a document that is not available accepts every value.
+        let fragment = if self.others.is_any(&document) { String::new() } else { fragment };
         let pointer = if fragment.is_empty() || fragment.starts_with('/') {
             format!("{}{fragment}", resource.pointer)
         } else {

@@ -20,11 +20,11 @@ use super::dependencies::Node;
 use crate::chart::Chart;
 use crate::template::stack::deeper;
 use crate::template::value::{Map, Value};
-use compile::{Compiler, Id, Schema};
+use compile::{Compiler, Id, Others, Schema};
 use plain::{Answer, Plain};
 use serde_json::Value as Json;
 use std::fmt::Write;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The violations of the schemas of the chart and its dependencies; `None` when there are none.
 pub fn violations(node: &Node<'_>, values: &Map) -> Option<String> {
@@ -68,8 +68,9 @@ struct Known {
     schemas: OnceLock<Result<(Vec<Schema>, Id), String>>,
 }
 
-fn compile(document: Value) -> Result<(Vec<Schema>, Id), String> {
-    let mut compiler = Compiler::new(URL, document);
+fn compile(document: Value, chart: &Chart) -> Result<(Vec<Schema>, Id), String> {
+    let others = Others { files: Arc::clone(&chart.files), documents: Arc::clone(&chart.schema_documents) };
+    let mut compiler = Compiler::new(URL, document, others);
     let id = compiler.compile(URL)?;
     Ok((compiler.schemas, id))
 }
@@ -91,7 +92,7 @@ pub fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), String> {
             return Ok(());
         }
     }
-    let compiled = known.schemas.get_or_init(|| draft::parse(schema).and_then(compile));
+    let compiled = known.schemas.get_or_init(|| draft::parse(schema).and_then(|document| compile(document, chart)));
     let (schemas, id) = compiled.as_ref().map_err(Clone::clone)?;
     let found = validate::check(schemas, *id, &values);
     found.map_err(|text| format!("{}\n", text.trim_start_matches('\n')))

@@ -96,7 +96,7 @@ pub fn load(url: &str) -> Result<Value, String> {
             "urn" => return Ok(Value::Bool(true)),
             // As Helm says on a machine that has no such file.
             "file" => format!("open {}: no such file or directory", parsed.path()),
-            "http" | "https" => "schemas of other places are not fetched while rendering".into(),
+            "http" | "https" => "schemas are not fetched while rendering; schemaDocuments of watches.yaml can have a file for it, or any".into(),
             _ => format!("no URLLoader registered for {}", quoted(url)),
         },
     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Project, Report, documents};
-use crate::chart::{Chart, Values};
+use crate::chart::{Chart, Values, schema_documents};
 use crate::kind::{ChartRef, Kind};
 use crate::render::{Capabilities, Options, Release, render};
 use serde_json::Value;
@@ -18,7 +18,10 @@ pub fn look(project: &Project<'_>, report: &mut Report) {
                 &format!("the chart of {} does not load: {why}", kind.gvk.kind),
                 "mend the chart, or its path in watches.yaml",
             ),
-            Ok(chart) => renders(project, kind, chart, &path, report),
+            Ok(chart) => {
+                schemas(kind, chart, &path, report);
+                renders(project, kind, chart, &path, report);
+            }
         }
     }
 }
@@ -28,6 +31,22 @@ pub fn path_of(kind: &Kind) -> String {
     match &kind.chart {
         ChartRef::Path(path) => path.strip_prefix(".").unwrap_or(path).to_string_lossy().into_owned(),
         ChartRef::Link(link) => link.clone(),
+    }
+}
+
+/// Names the documents that the chart's schema refers to and that nobody has.
+fn schemas(kind: &Kind, chart: &Chart, path: &str, report: &mut Report) {
+    let is_known = |url: &str| kind.schema_documents.keys().any(|known| schema_documents::covers(known, url));
+    for url in schema_documents::missing(chart).iter().filter(|url| !is_known(url)) {
+        report.change(
+            path,
+            None,
+            &format!("the schema of the chart refers to {url}, and schemas are not fetched while rendering"),
+            &format!(
+                "add to the entry of {} in watches.yaml: schemaDocuments: {{\"{url}\": any}}, or the path of a copy instead of any",
+                kind.gvk.kind
+            ),
+        );
     }
 }
 

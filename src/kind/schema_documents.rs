@@ -1,0 +1,102 @@
+//! `schemaDocuments` of `watches.yaml`: documents that the schema of a chart refers to and that are not in the chart.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::bounds;
+use crate::chart::{SchemaDocument, SchemaDocuments};
+
+/// Where a document is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Nowhere: every value is accepted.
+    Any,
+    /// In a file of the operator.
+    File(PathBuf),
+}
+
+/// Reads the field: a map from addresses to `any` or paths, which are relative to `base`.
+pub fn parse(value: &Value, base: &Path) -> Result<BTreeMap<String, Source>, String> {
+    let map = match value {
+        Value::Null => return Ok(BTreeMap::new()),
+        Value::Object(map) => map,
+        _ => return Err("schemaDocuments must be a map from addresses to any or paths".to_owned()),
+    };
+    if map.len() > bounds::SCHEMA_DOCUMENTS {
+        let limit = bounds::SCHEMA_DOCUMENTS;
+        return Err(format!("schemaDocuments has {} addresses; the limit is {limit}", map.len()));
+    }
+    map.iter().map(|(url, source)| entry(url, source, base).map(|source| (url.clone(), source))).collect()
+}
+
+fn entry(url: &str, source: &Value, base: &Path) -> Result<Source, String> {
+    let wrong = |why: &str| format!("schemaDocuments: {url:?}: {why}");
+    bounds::word(url).map_err(|why| wrong(&why))?;
+    if !["https://", "http://", "file://"].iter().any(|scheme| url.starts_with(scheme)) || url.contains('#') {
+        return Err(wrong("an address begins with https://, http:// or file:// and has no fragment"));
+    }
+    let text = source.as_str().ok_or_else(|| wrong("must be any or the path of a file"))?;
+    bounds::word(text).map_err(|why| wrong(&why))?;
+    match text {
+        "" => Err(wrong("must be any or the path of a file")),
+        "any" => Ok(Source::Any),
+        _ if url.ends_with('/') => {
+            Err(wrong("a file stands for one document; an address that ends in / can only be any"))
+        }
+        path => Ok(Source::File(base.join(path))),
+    }
+}
+
+/// Reads the files.
+///
+/// # Errors
+/// If a file cannot be read, or is larger than a schema may be. The error names it.
+pub fn load(sources: &BTreeMap<String, Source>) -> Result<SchemaDocuments, String> {
+    let read = |path: &Path| {
+        let wrong = |why: String| format!("schemaDocuments: {}: {why}", path.display());
+        let text = std::fs::read(path).map_err(|e| wrong(e.to_string()))?;
+        bounds::SCHEMA_DOCUMENT.text(&text).map_err(wrong)?;
+        Ok::<_, String>(text)
+    };
+    let document = |source: &Source| match source {
+        Source::Any => Ok(SchemaDocument::Any),
+        Source::File(path) => read(path).map(SchemaDocument::Text),
+    };
+    let documents = sources.iter().map(|(url, source)| Ok((url.clone(), document(source)?)));
+    documents.collect::<Result<_, String>>().map(SchemaDocuments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Source, load, parse};
+    use serde_json::json;
+    use std::path::Path;
+
+    #[test]
+    fn addresses_lead_to_files_or_to_anything() {
+        let base = Path::new("/opt/helm");
+        let read = |value: serde_json::Value| parse(&value, base);
+        let found = read(json!({"https://a.example/": "any", "https://b.example/x.json": "schemas/x.json"})).unwrap();
+        assert_eq!(found["https://a.example/"], Source::Any);
+        assert_eq!(found["https://b.example/x.json"], Source::File("/opt/helm/schemas/x.json".into()));
+        for (value, expected) in [
+            (json!(["x"]), "must be a map"),
+            (json!({"x.json": "any"}), "an address begins with"),
+            (json!({"https://a.example/#x": "any"}), "has no fragment"),
+            (json!({"https://a.example/": "x.json"}), "can only be any"),
+            (json!({"https://a.example/x": 1}), "must be any or the path"),
+        ] {
+            let error = read(value).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_missing_is_named() {
+        let sources = [("https://a.example/x".to_owned(), Source::File("/nowhere/x.json".into()))].into();
+        let error = load(&sources).unwrap_err();
+        assert!(error.contains("/nowhere/x.json"), "{error}");
+    }
+}
