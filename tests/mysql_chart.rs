@@ -346,6 +346,33 @@ fn a_load_balancer_takes_the_addresses_that_are_named() {
 
 /// What a `ResourceQuota` asks for: a value for each, and small ones where the members have some.
 #[test]
+fn containers_beside_the_database_have_volumes_of_their_own_alone() {
+    let pod = json!({
+        "extraVolumes": [{"name": "conf", "configMap": {"name": "c"}}],
+        "extraVolumeMounts": [{"name": "conf", "mountPath": "/etc/extra"}],
+        "sidecars": [{"name": "exporter", "image": "e:1", "volumeMounts": [{"name": "conf", "mountPath": "/c"}]}],
+    });
+    let objects = by_name(&json!({"pod": pod}));
+    let spec = &objects["StatefulSet my"]["spec"]["template"]["spec"];
+    let containers = spec["containers"].as_array().unwrap();
+    assert_eq!(containers[1]["volumeMounts"], json!([{"name": "conf", "mountPath": "/c"}]));
+    assert_eq!(containers[1]["securityContext"]["readOnlyRootFilesystem"], true);
+    assert!(containers[0]["volumeMounts"].as_array().unwrap().iter().any(|mount| mount["mountPath"] == "/etc/extra"));
+    assert!(spec["volumes"].as_array().unwrap().iter().any(|volume| volume["configMap"]["name"] == "c"));
+    let of = |pod: Value| json!({"pod": pod});
+    let sidecar = |more: Value| of(json!({"sidecars": [chained(&json!({"name": "s", "image": "i"}), &more)]}));
+    refused(vec![
+        (of(json!({"extraVolumes": [{"name": "data", "emptyDir": {}}]})), "one of the chart's own"),
+        (of(json!({"extraVolumes": [{"name": "x", "hostPath": {"path": "/"}}]})), "extraVolumes"),
+        (of(json!({"extraVolumeMounts": [{"name": "data", "mountPath": "/x"}]})), "not a name in pod.extraVolumes"),
+        (sidecar(json!({"volumeMounts": [{"name": "root", "mountPath": "/x"}]})), "not a name in pod.extraVolumes"),
+        (sidecar(json!({"securityContext": {"privileged": true}})), "securityContext"),
+        (sidecar(json!({"name": "mysql"})), "one of the chart's own"),
+        (json!({"configuration": {"lower_case_table_names": 2}}), "lower_case_table_names can be 0, or 1"),
+    ]);
+}
+
+#[test]
 fn each_container_has_resources_where_the_members_have_some() {
     let place = json!({"storageType": "Volume", "volume": {"path": "a/b", "claimName": "c"}});
     let of = |values: Value| {

@@ -80,6 +80,19 @@ pub fn claim_sizes(live: &Value, wanted: &Value) -> Option<Vec<(String, String)>
     (old.len() == new.len() && !sizes.is_empty()).then_some(sizes)
 }
 
+/// Whether the templates of claims differ in nothing but labels and annotations. A StatefulSet that is recreated with them loses nothing:
+/// its pods and claims stay, and those that are made later have the new labels.
+pub fn differ_in_labels(live: &Value, wanted: &Value) -> bool {
+    let templates = |set: &Value| set.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array).cloned();
+    let (Some(old), Some(mut new)) = (templates(live), templates(wanted)) else { return false };
+    for template in &mut new {
+        if let Some(metadata) = template.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.retain(|field, _| field != "labels" && field != "annotations");
+        }
+    }
+    contains(&Value::Array(old), &Value::Array(new))
+}
+
 /// Whether `live` contains all of `wanted`, beside defaults.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
@@ -95,7 +108,7 @@ fn contains(live: &Value, wanted: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ROLLBACK_FORCE, Remake, UPGRADE_FORCE, changed, claim_sizes, is_allowed, remake};
+    use super::{ROLLBACK_FORCE, Remake, UPGRADE_FORCE, changed, claim_sizes, differ_in_labels, is_allowed, remake};
     use crate::release::object::Gvk;
     use serde_json::{Value, json};
 
@@ -152,5 +165,18 @@ mod tests {
             let allowed = (is_allowed(&annotations, false), is_allowed(&annotations, true));
             assert_eq!(allowed, (of_an_upgrade, of_a_rollback), "{name}: {text}");
         }
+    }
+
+    #[test]
+    fn claims_that_differ_in_labels_alone_may_be_recreated() {
+        let set = |labels: Value, size: &str| {
+            json!({"spec": {"volumeClaimTemplates": [
+                {"metadata": {"name": "data", "labels": labels}, "spec": {"resources": {"requests": {"storage": size}}}}]}})
+        };
+        let live = set(json!({"chart": "db-1.0.0"}), "1Gi");
+        assert!(differ_in_labels(&live, &set(json!({"chart": "db-1.1.0"}), "1Gi")));
+        assert!(differ_in_labels(&live, &set(json!({"chart": "db-1.0.0", "more": "x"}), "1Gi")));
+        assert!(!differ_in_labels(&live, &set(json!({"chart": "db-1.1.0"}), "2Gi")));
+        assert!(!differ_in_labels(&live, &json!({"spec": {"volumeClaimTemplates": []}})));
     }
 }

@@ -1,5 +1,6 @@
 //! A kind that the operator serves, with its chart. The chart is loaded once, and all passes share it.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -33,6 +34,8 @@ pub struct Loaded {
     pub digest: String,
     /// The chart in the form that records embed.
     pub json: Box<RawValue>,
+    /// Digest of the documents that its schema refers to; empty when there are none.
+    documents: String,
     reads: Reads,
     /// The archive, until it is kept, for a kind with a roll-out.
     archive: Mutex<Option<Arc<Vec<u8>>>>,
@@ -59,7 +62,8 @@ impl Loaded {
         let json = chart_json(&chart);
         let mut reads = Reads::default();
         reads.add(&chart);
-        Self { chart, digest, json, reads, archive: Mutex::default(), types: None }
+        let documents = digest::schema_documents(&chart.schema_documents);
+        Self { chart, digest, json, documents, reads, archive: Mutex::default(), types: None }
     }
 
     /// Prepares the chart of a kind.
@@ -74,6 +78,16 @@ impl Loaded {
         let evidence = crd::carried(&chart);
         let types = crd::types(&chart, crd::Settings::default(), &evidence).ok().map(|typed| typed.schema);
         Self { archive: Mutex::new(archive.ok().map(Arc::new)), types, ..Self::new(chart) }
+    }
+
+    /// The digest of the chart and of the documents that its schema refers to.
+    pub fn inputs_digest(&self) -> Cow<'_, str> {
+        if self.documents.is_empty() {
+            return Cow::Borrowed(&self.digest);
+        }
+        let mut hasher = Hasher::default();
+        hasher.text(&self.digest).text(&self.documents);
+        Cow::Owned(hasher.finish())
     }
 
     /// Drops the archive, once it is kept.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use crate::chart::{Chart, File};
+use crate::chart::{Chart, File, SchemaDocument, SchemaDocuments};
 
 /// Changed by hand when a new version of Tillerman renders the same inputs differently and the result must reach the
 /// cluster. It is not the version of the package, or a chart's random functions would run again on each upgrade.
@@ -100,6 +100,22 @@ fn add_chart(hasher: &mut Hasher, chart: &Chart) {
     for dependency in &chart.dependencies {
         add_chart(hasher, dependency);
     }
+}
+
+/// The documents that the schema of a chart refers to; empty when there are none.
+pub fn schema_documents(documents: &SchemaDocuments) -> String {
+    if documents.0.is_empty() {
+        return String::new();
+    }
+    let mut hasher = Hasher::default();
+    for (url, document) in &documents.0 {
+        hasher.text(url);
+        match document {
+            SchemaDocument::Any => hasher.text("any"),
+            SchemaDocument::Text(text) => hasher.text("text").text(text),
+        };
+    }
+    hasher.finish()
 }
 
 /// The inputs of a rendering.

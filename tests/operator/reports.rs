@@ -282,6 +282,28 @@ fn r4_a_field_that_cannot_change_is_tried_so_often_and_rolled_back() {
     space.wait_field("web/app", "/status/lastAttempted/attempts", &json!(5));
 }
 
+/// A chart that writes its version into the labels of claim templates.
+#[test]
+fn claim_templates_with_other_labels_are_recreated_without_a_word_and_pods_stay() {
+    let (space, _operator) = with_objects("labels");
+    let objects = |version: &str| {
+        let claim = json!({"metadata": {"name": "data", "labels": {"chart": version}}, "spec": {"accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}}}});
+        [json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": {"replicas": 1,
+            "serviceName": "s", "selector": {"matchLabels": {"app": "s"}}, "volumeClaimTemplates": [claim], "template":
+            {"metadata": {"labels": {"app": "s"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})]
+    };
+    apply(&space, &objects("db-1.0.0"));
+    deployed(&space, 1);
+    let uid = |what: &str| space.get(what).map(|object| object["metadata"]["uid"].clone());
+    let pod = eventually("its pod is there", || uid("pod/s-0"));
+    apply(&space, &objects("db-1.1.0"));
+    deployed(&space, 2);
+    space.wait_field("statefulset/s", "/spec/volumeClaimTemplates/0/metadata/labels/chart", &json!("db-1.1.0"));
+    assert_eq!(uid("pod/s-0").unwrap(), pod);
+    assert!(uid("pvc/data-s-0").is_ok());
+}
+
 /// helm-drift#38, sveltos addon-controller#1136.
 #[test]
 fn r5_the_list_of_a_kind_is_applied_as_its_items() {

@@ -485,7 +485,8 @@ impl One<'_> {
         let fields = refused.immutable().iter().flat_map(|(field, why)| immutable::changed(live, &wanted, field, why));
         let fields = fields.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
         let (remake, lost) = immutable::remake(&id.gvk);
-        let only_claims = fields == "spec.volumeClaimTemplates" && self.claim_sizes(live).is_some();
+        let only_claims = fields == "spec.volumeClaimTemplates"
+            && (self.claim_sizes(live).is_some() || immutable::differ_in_labels(live, &wanted));
         let remedy = match remake {
             Remake::Never => ", so it never is".to_owned(),
             _ if only_claims || self.is_forced() => return (fields, Ok(remake)),

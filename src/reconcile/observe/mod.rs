@@ -262,7 +262,7 @@ fn inputs(
     extras: &str,
 ) -> String {
     digest::inputs(&Inputs {
-        chart: &chart.digest,
+        chart: &chart.inputs_digest(),
         values,
         name: &owner.release_name,
         namespace: &owner.release_namespace,
