@@ -121,7 +121,7 @@ fn hostile_settings_are_refused_by_their_name() {
         replicate-do-table replicate-rewrite-db slave-skip-errors slave_exec_mode sync_binlog \
         innodb_flush_log_at_trx_commit innodb_doublewrite innodb-force-recovery gtid_strict_mode \
         rpl_semi_sync_master_timeout rpl_semi_sync_master_wait_no_slave maximum_max_connections \
-        tc-heuristic-recover wsrep_provider ssl-ca lower_case_table_names debug-no-sync x";
+        tc-heuristic-recover wsrep_provider ssl-ca debug-no-sync x";
     for name in names.split(' ') {
         rows.push((set(name, json!("x")), "cannot be set: it is no setting of MariaDB"));
     }
