@@ -46,60 +46,32 @@
 //!     with a chart. `rbac`: the rights that an operator of it needs. `scaffold`: projects of operators. `image`: their container
 //!     images. `host` and `cli`: the command line.
 
-#[cfg(feature = "agent")]
-pub mod agent;
-#[cfg(feature = "operator")]
+pub use tillerman_agent as agent;
+pub use tillerman_render::{chart, render, template};
+pub use tillerman_source as source;
+
 pub mod backup;
-#[cfg(feature = "operator")]
 pub mod chaos;
-pub mod chart;
-#[cfg(feature = "cli")]
 pub mod cli;
-#[cfg(feature = "operator")]
 pub mod cluster;
-#[cfg(feature = "cli")]
 pub mod crd;
-#[cfg(feature = "operator")]
 pub mod definition;
-#[cfg(feature = "cli")]
-#[cfg_attr(not(feature = "operator"), expect(dead_code, reason = "its other points are in the operator"))]
 mod harm;
-#[cfg(feature = "cli")]
 pub mod host;
-#[cfg(feature = "cli")]
 pub mod image;
-#[cfg(feature = "operator")]
 pub mod inputs;
-#[cfg(feature = "cli")]
 pub mod kind;
-#[cfg(feature = "cli")]
 pub mod lint;
-#[cfg(feature = "operator")]
 pub mod lookup;
-#[cfg(feature = "operator")]
 pub mod mask;
-#[cfg(feature = "operator")]
 pub mod members;
 pub mod names;
-#[cfg(feature = "operator")]
 pub mod notices;
-#[cfg(feature = "operator")]
 pub mod plan;
-#[cfg(feature = "cli")]
 pub mod rbac;
-#[cfg(feature = "operator")]
 pub mod reconcile;
-#[cfg(feature = "cli")]
 pub mod release;
-pub mod render;
-#[cfg(feature = "operator")]
 pub mod runs;
-#[cfg(feature = "cli")]
 pub mod scaffold;
-#[cfg(feature = "operator")]
 pub mod server;
-#[cfg(feature = "fetch")]
-pub mod source;
-#[cfg(feature = "operator")]
 pub mod telemetry;
-pub mod template;

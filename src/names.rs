@@ -51,8 +51,6 @@ pub const RESTORED: &str = "tillerman.dev/restored";
 
 // Annotations in Chart.yaml.
 
-/// The text engine of the templates: `minijinja`.
-pub const ENGINE: &str = "tillerman.dev/engine";
 /// The API group of the custom resources.
 pub const GROUP: &str = "tillerman.dev/group";
 /// Short names of the kind.

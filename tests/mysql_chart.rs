@@ -509,9 +509,8 @@ fn another_user_changes_no_pod_and_a_password_is_made_or_copied() {
     assert_eq!(text(&first["my-user-app-1"], "username"), "app_1");
     assert!(accounts["data"].get("password.later").is_none() && !first.contains_key("my-user-given"));
     // The agent takes what the chart gives it.
-    #[cfg(feature = "mariadb-agent")]
     {
-        use tillerman::agent::mariadb::declared;
+        use tillerman_agent_mysql::declared;
         let declared = declared::read(text(accounts, "accounts.json").as_bytes()).unwrap();
         assert!(declared.databases.iter().all(|database| declared::database(database).is_ok()));
         let users: Vec<_> = declared.users.iter().map(|user| declared::account(user, "root").unwrap()).collect();

@@ -279,7 +279,6 @@ fn what_cannot_be_is_refused_before_a_file_is_written() {
 }
 
 /// tests/node/project is what operator-sdk 1.42.3 made.
-#[cfg(feature = "operator")]
 #[test]
 fn a_project_of_operator_sdk_is_migrated_and_twice_changes_nothing() {
     let folder = Folder::new("migrate");
@@ -324,7 +323,6 @@ fn a_project_of_operator_sdk_is_migrated_and_twice_changes_nothing() {
     }
 }
 
-#[cfg(feature = "operator")]
 #[test]
 fn a_hostile_project_is_refused_or_shown_without_harm() {
     let folder = Folder::new("hostile");

@@ -10,7 +10,7 @@ use crate::host;
 use crate::kind::placement::{ClusterScoped, Namespaces};
 use crate::kind::{self, ChartRef, Kind};
 use crate::lint::{self, Severity};
-use crate::render::{KubeVersion, Options};
+use crate::render::KubeVersion;
 use crate::template::yaml;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         skip_schema: args.skip_schema_validation,
         namespace: args.namespace.clone(),
         kube_version: None,
-        options: Options { explain: !args.no_explain, ..host::options() },
+        options: host::options().explain(!args.no_explain),
     };
     if let Some(version) = args.kube_version.as_deref().filter(|v| !v.is_empty()) {
         let parsed =

@@ -1,55 +1,37 @@
 //! The command line: one file per command. A command reads its arguments, calls the library, prints.
 
-#[cfg(feature = "operator")]
 mod adopt;
-#[cfg(feature = "operator")]
 mod agent_check;
-#[cfg(feature = "operator")]
 mod ask;
 mod bundle;
-#[cfg(feature = "operator")]
 mod chaos;
 mod chart_path;
 mod completion;
 mod crd;
 mod create;
 mod dependency;
-#[cfg(feature = "operator")]
 mod diff;
-#[cfg(feature = "operator")]
 mod doctor;
 mod explain;
 mod explain_chart;
-#[cfg(feature = "operator")]
 mod history;
 mod image;
 mod init;
 mod lint;
-#[cfg(feature = "operator")]
 mod list;
 mod man;
-#[cfg(feature = "operator")]
 mod migrate;
-#[cfg(feature = "operator")]
 mod notice;
-#[cfg(feature = "operator")]
 mod output;
-#[cfg(feature = "operator")]
 mod pause;
-#[cfg(feature = "operator")]
 mod plan;
 mod pull;
 mod rbac;
-#[cfg(feature = "operator")]
 mod rollback;
-#[cfg(feature = "operator")]
 mod run;
 mod scratch;
-#[cfg(feature = "operator")]
 mod snapshot;
-#[cfg(feature = "operator")]
 mod status;
-#[cfg(feature = "operator")]
 mod target;
 mod template;
 mod values;
@@ -99,7 +81,6 @@ const ENTRIES: &[Entry] = &[
         flags: bundle::Args::augment_args,
         run: |matches, _| Ok(bundle::run(&bundle::Args::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "migrate",
         aliases: &[],
@@ -166,7 +147,6 @@ const ENTRIES: &[Entry] = &[
         flags: image::Args::augment_args,
         run: |matches, _| Ok(image::run(&image::Args::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "run",
         aliases: &[],
@@ -174,7 +154,6 @@ const ENTRIES: &[Entry] = &[
         flags: run::Args::augment_args,
         run: |matches, drivers| Ok(run::run(run::Args::from_arg_matches_mut(matches)?, drivers)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "status",
         aliases: &[],
@@ -182,7 +161,6 @@ const ENTRIES: &[Entry] = &[
         flags: status::Args::augment_args,
         run: |matches, _| Ok(status::run(&status::Args::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "snapshot",
         aliases: &[],
@@ -193,7 +171,6 @@ const ENTRIES: &[Entry] = &[
         },
         run: |matches, _| Ok(snapshot::run(&snapshot::Command::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "chaos",
         aliases: &[],
@@ -201,7 +178,6 @@ const ENTRIES: &[Entry] = &[
         flags: chaos::Args::augment_args,
         run: |matches, _| Ok(chaos::run(&chaos::Args::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "agent-check",
         aliases: &[],
@@ -226,7 +202,6 @@ const ENTRIES: &[Entry] = &[
         flags: man::Args::augment_args,
         run: |matches, _| Ok(man::run(&man::Args::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "list",
         aliases: &["ls"],
@@ -234,7 +209,6 @@ const ENTRIES: &[Entry] = &[
         flags: list::Args::augment_args,
         run: |matches, _| Ok(list::run(&list::Args::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "diff",
         aliases: &[],
@@ -242,7 +216,6 @@ const ENTRIES: &[Entry] = &[
         flags: diff::Args::augment_args,
         run: |matches, _| Ok(diff::run(&diff::Args::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "plan",
         aliases: &[],
@@ -250,7 +223,6 @@ const ENTRIES: &[Entry] = &[
         flags: plan::Args::augment_args,
         run: |matches, _| Ok(plan::run(&plan::Args::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "history",
         aliases: &[],
@@ -258,7 +230,6 @@ const ENTRIES: &[Entry] = &[
         flags: history::Args::augment_args,
         run: |matches, _| Ok(history::run(&history::Args::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "rollback",
         aliases: &[],
@@ -266,7 +237,6 @@ const ENTRIES: &[Entry] = &[
         flags: rollback::Args::augment_args,
         run: |matches, _| Ok(rollback::run(&rollback::Args::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "pause",
         aliases: &[],
@@ -274,7 +244,6 @@ const ENTRIES: &[Entry] = &[
         flags: pause::PauseArgs::augment_args,
         run: |matches, _| Ok(pause::pause(&pause::PauseArgs::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "resume",
         aliases: &[],
@@ -282,7 +251,6 @@ const ENTRIES: &[Entry] = &[
         flags: pause::ResumeArgs::augment_args,
         run: |matches, _| Ok(pause::resume(&pause::ResumeArgs::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "reconcile",
         aliases: &[],
@@ -290,7 +258,6 @@ const ENTRIES: &[Entry] = &[
         flags: pause::ReconcileArgs::augment_args,
         run: |matches, _| Ok(pause::reconcile(&pause::ReconcileArgs::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "notice",
         aliases: &[],
@@ -301,7 +268,6 @@ const ENTRIES: &[Entry] = &[
         },
         run: |matches, _| Ok(notice::run(&notice::Command::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "adopt",
         aliases: &[],
@@ -312,7 +278,6 @@ const ENTRIES: &[Entry] = &[
         },
         run: |matches, _| Ok(adopt::run(&adopt::Command::from_arg_matches_mut(matches)?)),
     },
-    #[cfg(feature = "operator")]
     Entry {
         name: "doctor",
         aliases: &[],
@@ -376,7 +341,6 @@ impl CliError {
 ///
 /// # Errors
 /// When the operating system refuses a handler of signals.
-#[cfg(feature = "operator")]
 fn told_to_end() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -389,10 +353,7 @@ fn told_to_end() -> std::io::Result<impl Future<Output = ()>> {
 }
 
 /// What a program brings that is not ours.
-#[cfg(feature = "operator")]
 type Brought = crate::members::drivers::Drivers;
-#[cfg(not(feature = "operator"))]
-type Brought = ();
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
@@ -400,7 +361,6 @@ pub fn main() -> ExitCode {
 }
 
 /// The same for a program that brings drivers of its own for members of stateful sets.
-#[cfg(feature = "operator")]
 pub fn main_with(drivers: crate::members::drivers::Drivers) -> ExitCode {
     start(drivers)
 }
@@ -539,7 +499,7 @@ fn with_letter(flag: &str) -> String {
     letter.map_or_else(|| flag.to_owned(), |letter| format!("-{letter}, {flag}"))
 }
 
-#[cfg(all(test, feature = "operator"))]
+#[cfg(test)]
 mod tests {
     /// A signal that comes before anybody waits for it would end this process.
     #[tokio::test]

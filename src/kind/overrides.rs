@@ -116,7 +116,7 @@ fn template(text: &str) -> Result<String, String> {
     static TABLE: LazyLock<Arc<Functions>> =
         LazyLock::new(|| Arc::new(Functions::new(functions::all().chain(&ENVIRONMENT))));
     if text.contains("{{") {
-        let options = render::Options { limits: TEMPLATE, ..host::options() };
+        let options = host::options().limits(TEMPLATE);
         render::text_with(text, &options, Arc::clone(&TABLE))
     } else {
         Ok(text.to_owned())

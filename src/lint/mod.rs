@@ -3,7 +3,6 @@
 
 pub mod accounts;
 mod address;
-#[cfg(feature = "operator")]
 mod beyond;
 mod chartfile;
 pub(crate) mod deprecations;

@@ -2,7 +2,7 @@
 
 use super::{Message, Report, Settings, Severity, deprecations, manifest, names, twice};
 use crate::chart::{Chart, Values};
-use crate::render::{self, Capabilities, KubeVersion, Options, Release};
+use crate::render::{self, Capabilities, KubeVersion, Release};
 use crate::template::go::quote;
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub fn check(folder: &Path, loaded: &Result<Chart, String>, values: &Values, set
     let Some(kube) = report.check(FOLDER, KubeVersion::parse(&capabilities.kube_version)) else { return };
     let namespace = settings.namespace.clone();
     let release = Release { name: "test-release".into(), namespace, revision: 1, is_upgrade: false };
-    let options = Options { lint: true, skip_schema: settings.skip_schema, ..settings.options.clone() };
+    let options = settings.options.clone().lint(true).skip_schema(settings.skip_schema);
     let files = match render::lint_files(chart, values, &release, &capabilities, &options) {
         Ok(Some(files)) => files,
         Ok(None) => return,
@@ -58,7 +58,6 @@ pub fn check(folder: &Path, loaded: &Result<Chart, String>, values: &Values, set
             twice::check(name, text, report);
         }
     }
-    #[cfg(feature = "operator")]
     super::beyond::check(FOLDER, files, settings, report);
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn objects(chart: &Chart, values: &Values) -> Result<Vec<Rendered>, S
     if chart.is_library() {
         return Ok(Vec::new());
     }
-    let options = Options { skip_schema: true, ..Options::for_a_look() };
+    let options = Options::for_a_look().skip_schema(true);
     let release = Release::new(RELEASE, NAMESPACE);
     let rendered =
         render::render(chart, values, &release, &Capabilities::default(), &options).map_err(|e| e.message)?;

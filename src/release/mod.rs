@@ -8,10 +8,8 @@ pub mod compare;
 pub mod digest;
 pub mod document;
 pub mod fields;
-#[cfg(feature = "operator")]
 pub mod hook_run;
 pub mod inventory;
-#[cfg(feature = "operator")]
 pub mod kept_chart;
 pub mod live;
 pub mod lookups;

@@ -1,9 +1,10 @@
 //! Members on processes. Each has a set of processes of its own, of which the agent is the first, as in a container: when it ends, all
 //! of them end.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -20,8 +21,11 @@ use crate::support::rows::{self, Reached, reached};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The password of the administrator.
 pub const PASSWORD: &str = "it's \"a\" password\\";
-/// The program.
-const AGENT: &str = env!("CARGO_BIN_EXE_tillerman-agent");
+/// The program of the agent, which `cargo build --workspace --bins` puts beside that of the operator.
+fn agent() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_tillerman")).with_file_name("tillerman-agent")
+}
+
 /// Runs a program with another root. What is mounted for it ends with it.
 const CHANGE_ROOT: &str = r#"root=$1 temporary=$2 program=$3; shift 3
 mount --bind "$root" "$root"
@@ -235,10 +239,10 @@ impl Member {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig=KILL", "unshare", "--pid", "--fork", "--kill-child"]);
         match &self.root {
-            None => drop(command.args(["--mount-proc", AGENT])),
+            None => drop(command.args([OsStr::new("--mount-proc"), agent().as_os_str()])),
             Some(root) => {
                 command.args(["--mount", "bash", "-ec", CHANGE_ROOT, "bash"]).arg(root).arg(std::env::temp_dir());
-                command.arg(AGENT);
+                command.arg(agent());
             }
         }
         command.args(first).args(["--user=root", "--grace=10"]);
@@ -302,7 +306,6 @@ impl Member {
     }
 
     /// Whether the member has such a process.
-    #[cfg(feature = "operator")]
     pub fn has_process_of(&self, program: &str) -> bool {
         self.find_process(program).is_some()
     }

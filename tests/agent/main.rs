@@ -12,7 +12,6 @@ mod one;
 mod renewed;
 mod seeding;
 mod settings;
-#[cfg(feature = "operator")]
 mod stored;
 mod trust;
 mod upgrade;

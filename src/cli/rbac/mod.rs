@@ -1,9 +1,7 @@
 //! `tillerman rbac`: prints the roles that an operator of some charts needs, or checks that a ServiceAccount has them.
 
-#[cfg(feature = "operator")]
 mod check;
 
-#[cfg(feature = "operator")]
 use super::template::context::ClusterArgs;
 use super::{CliError, chart_path, values_files};
 use crate::chart::Chart;
@@ -65,15 +63,12 @@ pub struct Args {
     #[arg(long)]
     escalate: bool,
     /// Ask the cluster whether the ServiceAccount has all of it, and print what it lacks.
-    #[cfg(feature = "operator")]
     #[arg(long, requires = "service_account")]
     check: bool,
     /// The kubeconfig for --check [default: KUBECONFIG, or ~/.kube/config].
-    #[cfg(feature = "operator")]
     #[arg(long, value_name = "FILE", requires = "check")]
     kubeconfig: Option<PathBuf>,
     /// Its context.
-    #[cfg(feature = "operator")]
     #[arg(long, value_name = "NAME", requires = "check")]
     kube_context: Option<String>,
 }
@@ -89,7 +84,6 @@ struct Input {
 
 /// What an account lacks of the rights for the charts of a watches file, in one namespace or in all: who it is, how many rights were asked
 /// for, and the rules to add.
-#[cfg(feature = "operator")]
 pub fn lacking(
     watches: &Path,
     account: &str,
@@ -118,7 +112,6 @@ struct Found {
 /// Prints the roles as YAML, or what a ServiceAccount lacks.
 pub fn run(args: &Args) -> Result<(), CliError> {
     let Found { inputs, charts, rules, subject } = found(args)?;
-    #[cfg(feature = "operator")]
     if args.check {
         return check::run(args, &rules, &subject);
     }
@@ -149,7 +142,6 @@ pub fn of_project(watches: &Path, notices: bool) -> Result<(String, String), Cli
 }
 
 /// The rules that an operator of these kinds needs. Paths of charts begin in the working directory.
-#[cfg(feature = "operator")]
 pub fn needed(kinds: &[Kind]) -> Result<Vec<Rule>, CliError> {
     let of_path = |kind: &Kind| match &kind.chart {
         ChartRef::Path(path) => Some(input(path, Some(kind.clone()), &[], [None; 3])),

@@ -49,7 +49,6 @@ pub struct ClusterArgs {
 
 /// A token, which is not shown, not even by `{:?}`.
 #[derive(Clone)]
-#[cfg_attr(not(feature = "operator"), expect(dead_code, reason = "without a client nobody needs it"))]
 pub struct Token(pub String);
 
 impl std::fmt::Debug for Token {
@@ -102,7 +101,6 @@ struct ServerOf {
 
 impl ClusterArgs {
     /// A kubeconfig and a context, and nothing else that is special.
-    #[cfg(feature = "operator")]
     pub fn of(kubeconfig: Option<PathBuf>, kube_context: Option<String>) -> Self {
         Self { kubeconfig, kube_context, ..Self::default() }
     }

@@ -4,7 +4,6 @@ pub(super) mod context;
 mod flags;
 mod post_render;
 mod print;
-#[cfg(feature = "operator")]
 pub(super) mod server;
 
 use super::CliError;
@@ -248,7 +247,6 @@ impl Job<'_> {
         self.print(&rendered)
     }
 
-    #[cfg(feature = "operator")]
     fn with_server(&self) -> Result<(), CliError> {
         let server = server::Server::connect(&self.args.cluster)?;
         self.check_name()?;
@@ -269,12 +267,6 @@ impl Job<'_> {
         self.print(&rendered)
     }
 
-    #[cfg(not(feature = "operator"))]
-    #[expect(clippy::unused_self, reason = "as with the feature")]
-    fn with_server(&self) -> Result<(), CliError> {
-        Err(CliError("--dry-run=server needs a build with the feature \"operator\"".into()))
-    }
-
     fn check_name(&self) -> Result<(), CliError> {
         render::check_name(&self.release.name).map_err(|e| {
             log("ERROR", "release name check failed", &[("error", &e)]);
@@ -286,8 +278,7 @@ impl Job<'_> {
     fn render(&self, capabilities: &Capabilities, host: Arc<dyn Host + Send + Sync>) -> Result<Rendered, CliError> {
         flags::check_labels(&self.args.ignored.labels)?;
         let explain = self.args.explain.wanted();
-        let options =
-            render::Options { skip_schema: self.args.skip_schema_validation, explain, host, ..host::options() };
+        let options = render::Options::shared(host).skip_schema(self.args.skip_schema_validation).explain(explain);
         let files = render::files(self.chart, self.values, self.release, capabilities, &options);
         let mut files = files.map_err(|e| self.failed(&e, &[]))?;
         if let Some(post) = self.post {

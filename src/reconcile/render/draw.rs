@@ -126,7 +126,7 @@ async fn in_place(
             // What the chart looks up belongs to its rendering.
             let _entered = span.enter();
             let limits = if harm::is_unlimited() { UNLIMITED } else { LIMITS };
-            let options = Options { limits, stop: Some(stop.clone()), ..Options::new(host) };
+            let options = Options::new(host).limits(limits).until(stop.clone());
             let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
             spans::rendered(&span, rendered.is_ok());
             let mut rendered = rendered?;

@@ -17,7 +17,7 @@ pub fn of_chart(chart: &Chart) -> Result<Vec<StatusField>, String> {
     if !may_have(chart) {
         return Ok(Vec::new());
     }
-    let options = Options { limits: LIMITS, skip_schema: true, lint: true, ..Options::for_a_look() };
+    let options = Options::for_a_look().limits(LIMITS).skip_schema(true).lint(true);
     let (release, values) = (Release::new("release", "default"), crate::chart::Values::new());
     let rendered = render(chart, &values, &release, &Capabilities::default(), &options).map_err(|e| e.to_string())?;
     let fields = StatusFields::parse(&rendered.unknown)?.unwrap_or_default().fields.into_iter();

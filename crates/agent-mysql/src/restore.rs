@@ -1,0 +1,555 @@
+//! A new cluster from a copy that was stored: the copy is unpacked, prepared, given what was written after it, and only then becomes the
+//! data of the member, by one rename. Whatever is killed before that is removed by the next attempt, which begins with the first step.
+//!
+//! It runs before the agent, in a container of the same image. A program that knows where copies are stored sends the copy
+//! (`tillerman snapshot send`), and describes it (`agent::stored`).
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStdout, Command};
+
+use super::accounts;
+use super::command::Restore;
+use super::create::install;
+use super::events::{Choice, Log, choose};
+use super::flavor::Flavor;
+use super::gtid::{self, Gtid};
+use super::keeper::{InitFile, SHORT, answers, does_nothing, random, write_secret};
+use super::logs::shown;
+use super::member::{FILES, Member};
+use super::process::Process;
+use super::seed::{
+    PART, REPLICA, ROLE, STALLS, STATE, is_older, own_version, position, prepare, set_position, succeeds, take_back,
+};
+use super::settings::arguments;
+use super::sql::Sql;
+use tillerman_agent::position::Position;
+use tillerman_agent::store::{Arrived, Found, Identity};
+use tillerman_agent::stored::{Description, Form, LIMIT, Until, VERSION};
+
+/// How long the sender may take before the first byte: it fetches logs.
+const FIRST: Duration = Duration::from_secs(3600);
+/// How long a step of the database may take.
+const STEP: Duration = Duration::from_secs(3600);
+/// The largest message of a client that is kept, in bytes.
+const SAID: u64 = 64 << 10;
+
+/// What was restored.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    /// The name of the copy.
+    name: String,
+    /// The identity of the new data; none if it was only checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
+    /// Which writes it has.
+    position: Position,
+    /// How many of them are from logs.
+    replayed: u64,
+    /// The version of the database here.
+    version: String,
+    /// How many tables were checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tables: Option<usize>,
+    /// How long it took.
+    seconds: f64,
+}
+
+/// Restores, if the member may create data and has none. With `check`, what was restored is checked and removed.
+pub async fn run(restore: Restore) -> Result<(), String> {
+    let Restore { flags, check, report } = restore;
+    flags.check()?;
+    if flags.flavor != Flavor::Mariadb {
+        return Err(format!("a copy of {} cannot be restored yet", flags.flavor.name()));
+    }
+    if !check && (flags.primary != flags.member || !flags.data.is_empty()) {
+        tracing::info!("the member may not create the data: nothing to do");
+        return Ok(());
+    }
+    let epoch = flags.epoch;
+    let member = Member::new(flags, None)?;
+    match member.volume.found(&FILES).map_err(|error| error.to_string())? {
+        Found::Nothing => {}
+        Found::Ours(_) if !check => {
+            tracing::info!("there is data: nothing to do");
+            return Ok(());
+        }
+        Found::Ours(_) => return Err("there is data on the volume: a check needs an empty one".to_owned()),
+        Found::Foreign(why) => return Err(why),
+    }
+    let began = Instant::now();
+    let arriving = member.volume.arriving();
+    let arrived = arrive(&member, check).await;
+    let mut done = match arrived {
+        Ok(done) => done,
+        Err(why) => {
+            let _ = member.volume.sweep();
+            return Err(why);
+        }
+    };
+    if check {
+        member.volume.sweep().map_err(|error| error.to_string())?;
+    } else {
+        let identity = Identity { data: random()?, ..Identity::default() };
+        done.data = Some(identity.data.clone());
+        member.obey(|obeyed| obeyed.epoch = obeyed.epoch.max(epoch)).map_err(|refusal| refusal.message)?;
+        member.volume.adopt(&identity).map_err(|error| format!("{}: {error}", arriving.display()))?;
+        member.volume.sweep().map_err(|error| error.to_string())?;
+    }
+    done.seconds = began.elapsed().as_secs_f64();
+    let text = serde_json::to_string(&done).map_err(|error| error.to_string())?;
+    println!("{text}");
+    if let Some(path) = report {
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Makes the data, in the folder of what arrives.
+async fn arrive(member: &Member, check: bool) -> Result<Report, String> {
+    let (incoming, arriving) = (member.volume.copying(), member.volume.arriving());
+    for folder in [&incoming, &incoming.join("logs"), &arriving] {
+        std::fs::create_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    let (sender, description, first) = begin(member, &incoming).await?;
+    let (copied, version) = (description.header(VERSION)?, own_version(member).await?);
+    if is_older(&version, copied)? {
+        return Err(format!("the copy {} has version {copied}, which is newer than {version} here", description.name));
+    }
+    let before = gtid::list(description.header(STATE)?).ok_or("the copy has no position")?;
+    let position = match description.form {
+        Form::Physical => {
+            unpack(member, sender, first, &arriving).await?;
+            prepare(member, &arriving).await?;
+            let of_replica = description.header(ROLE)? == REPLICA;
+            if of_replica {
+                take_back(member, &arriving).await?;
+            }
+            if of_replica { None } else { Some(gtid::text(&position(&arriving)?)) }
+        }
+        Form::Logical => {
+            install(member, &arriving, "").await?;
+            let scratch = Scratch::start(member, &arriving).await?;
+            scratch.load(member, sender, first).await?;
+            scratch.end().await?;
+            None
+        }
+    };
+    let scratch = Scratch::start(member, &arriving).await?;
+    let mut sql = scratch.connect().await?;
+    set_position(&mut sql, &Arrived { before: gtid::text(&before), position }).await?;
+    forget(&mut sql).await?;
+    let replayed = replay(member, &scratch, &mut sql, &description, &incoming).await?;
+    let tables = if check { Some(check_tables(&mut sql).await?) } else { None };
+    let position = written(&mut sql).await?;
+    drop(sql);
+    scratch.end().await?;
+    Ok(Report { name: description.name, data: None, position, replayed, version, tables, seconds: 0.0 })
+}
+
+/// Starts the program that sends the copy. It has described it when the first byte comes.
+async fn begin(member: &Member, incoming: &Path) -> Result<(Sender, Description, Vec<u8>), String> {
+    let about = incoming.join("about.json");
+    let [program, arguments @ ..] = member.flags.arguments.as_slice() else {
+        return Err("the program that sends the copy is missing, such as: -- tillerman snapshot send".to_owned());
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).arg(format!("--about={}", about.display()));
+    command.arg(format!("--logs={}", incoming.join("logs").display()));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| format!("{program} cannot be started: {error}"))?;
+    let mut output = child.stdout.take().ok_or_else(|| format!("{program} has no output"))?;
+    let mut first = vec![0; PART];
+    let read = tokio::time::timeout(FIRST, output.read(&mut first)).await;
+    let read = read.map_err(|_| format!("{program} sends nothing"))?.map_err(|error| error.to_string())?;
+    first.truncate(read);
+    let mut sender = Sender { child, output };
+    if first.is_empty() {
+        sender.ends().await?;
+        return Err(format!("{program} sent nothing"));
+    }
+    let mut text = Vec::new();
+    let file = File::open(&about).and_then(|file| file.take(LIMIT).read_to_end(&mut text));
+    file.map_err(|error| format!("{}: {error}", about.display()))?;
+    let description: Description =
+        serde_json::from_slice(&text).map_err(|error| format!("the description of the copy: {error}"))?;
+    if description.logs.iter().any(|name| name.contains('/') || name.starts_with('.')) {
+        return Err("the description of the copy names a log outside of its folder".to_owned());
+    }
+    Ok((sender, description, first))
+}
+
+/// The program that sends.
+struct Sender {
+    child: Child,
+    output: ChildStdout,
+}
+
+impl Sender {
+    /// Passes everything to the input of another program. The copy is whole only if the sender ends well.
+    async fn pass(mut self, first: &[u8], to: &mut Child, name: &str) -> Result<(), String> {
+        let mut input = to.stdin.take().ok_or_else(|| format!("{name} has no input"))?;
+        let mut part = first.to_vec();
+        loop {
+            let written = tokio::time::timeout(STEP, input.write_all(&part)).await;
+            written.map_err(|_| format!("{name} hangs"))?.map_err(|error| format!("{name}: {error}"))?;
+            part.resize(PART, 0);
+            let read = tokio::time::timeout(STALLS, self.output.read(&mut part)).await;
+            let read = read.map_err(|_| "nothing more of the copy comes")?.map_err(|error| error.to_string())?;
+            part.truncate(read);
+            if read == 0 {
+                break;
+            }
+        }
+        input.shutdown().await.map_err(|error| format!("{name}: {error}"))?;
+        drop(input);
+        self.ends().await
+    }
+
+    async fn ends(&mut self) -> Result<(), String> {
+        match tokio::time::timeout(FIRST, self.child.wait()).await {
+            Ok(Ok(status)) if status.success() => Ok(()),
+            Ok(Ok(status)) => Err(format!("the copy could not be sent ({status}); the log says why")),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("the program that sends the copy does not end".to_owned()),
+        }
+    }
+}
+
+async fn unpack(member: &Member, sender: Sender, first: Vec<u8>, arriving: &Path) -> Result<(), String> {
+    let mut command = Command::new(&member.flags.mbstream);
+    command.arg("-x").arg("-C").arg(arriving).stdin(Stdio::piped()).stdout(Stdio::null()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| format!("mbstream cannot be started: {error}"))?;
+    let passed = sender.pass(&first, &mut child, "mbstream").await;
+    // If it ended early, its error says more.
+    succeeds(Ok(child), "mbstream").await.map_err(|why| format!("the copy cannot be unpacked: {why}"))?;
+    passed
+}
+
+/// A database on what arrives, which nobody else reaches.
+struct Scratch {
+    process: Process,
+    socket: PathBuf,
+    login: PathBuf,
+}
+
+impl Scratch {
+    async fn start(member: &Member, data: &Path) -> Result<Self, String> {
+        let password = random()?;
+        let init = InitFile::write(member, &password)?;
+        // Who gives this privilege to others has to have it itself.
+        let proxy = format!(
+            "REPLACE INTO mysql.proxies_priv VALUES ('localhost', '{}', '', '', 1, '', NOW());\nFLUSH LOCAL PRIVILEGES;\n",
+            accounts::AGENT
+        );
+        let appended =
+            File::options().append(true).open(init.path()).and_then(|mut file| file.write_all(proxy.as_bytes()));
+        appended.map_err(|error| format!("{}: {error}", init.path().display()))?;
+        // The arguments behind the hyphens are the sender's here.
+        let mut flags = member.flags.clone();
+        flags.arguments.clear();
+        let mut arguments = arguments(&flags, data, init.path(), false);
+        arguments.extend(["--skip-networking=1", "--max-allowed-packet=1G"].map(str::to_owned));
+        // After a crash this data is thrown away, and it is on the disk before it becomes the member's.
+        arguments.extend(["--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"].map(str::to_owned));
+        let login = member.volume.copying().join("login.cnf");
+        write_secret(&login, &format!("[client]\nuser={}\npassword={password}\n", accounts::AGENT))?;
+        let access = super::sql::Login::new(&flags.socket(), password, flags.flavor);
+        let process = Process::start(&flags.server(), &arguments, access, false).map_err(|error| error.to_string())?;
+        if let Err(still) = answers(&process, flags.hung_after).await {
+            process.kill().await;
+            process.ended().await;
+            let why = still.map_or_else(|| "its log says why".to_owned(), does_nothing);
+            return Err(format!("the database does not start with the copy: {why}"));
+        }
+        Ok(Self { process, socket: flags.socket(), login })
+    }
+
+    async fn connect(&self) -> Result<Sql, String> {
+        let mut sql = self.process.login.connect(SHORT).await.map_err(|error| error.to_string())?;
+        sql.run("SET SESSION sql_log_bin = 0", SHORT).await.map_err(|error| error.to_string())?;
+        Ok(sql)
+    }
+
+    /// The client of the database, which runs what comes to its input, and ends at the first error.
+    fn client(&self, member: &Member, more: &[&str]) -> Command {
+        let mut client = Command::new(&member.flags.client);
+        client.arg(format!("--defaults-file={}", self.login.display()));
+        client.arg(format!("--socket={}", self.socket.display()));
+        client.args(["--batch", "--binary-mode", "--max-allowed-packet=1G"]).args(more);
+        client.stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+        client
+    }
+
+    /// Runs the statements of a logical copy. They are not in the binary log: the new cluster has no member that needs them.
+    async fn load(&self, member: &Member, sender: Sender, first: Vec<u8>) -> Result<(), String> {
+        let mut client = self.client(member, &["--init-command=SET SESSION sql_log_bin = 0"]);
+        let mut child =
+            client.stdin(Stdio::piped()).spawn().map_err(|error| format!("mariadb cannot be started: {error}"))?;
+        let passed = sender.pass(&first, &mut child, "mariadb").await;
+        // If the client ended early, its error says more.
+        runs(child).await?;
+        passed
+    }
+
+    /// Ends the database, so that all is in its files.
+    async fn end(self) -> Result<(), String> {
+        self.process.terminate().await;
+        let ended = tokio::time::timeout(STEP, self.process.ended()).await;
+        ended.map_err(|_| "the database does not end".to_owned())
+    }
+}
+
+/// Waits for a client. What it says contains values of the data, so that only the number of its error is shown.
+async fn runs(mut child: Child) -> Result<(), String> {
+    let mut said = String::new();
+    if let Some(log) = child.stderr.take() {
+        let _ = log.take(SAID).read_to_string(&mut said).await;
+    }
+    let status = child.wait().await.map_err(|error| error.to_string())?;
+    if status.success() {
+        return Ok(());
+    }
+    let number = said.split("ERROR ").nth(1).and_then(|rest| rest.split_whitespace().next()?.parse::<u16>().ok());
+    Err(match number {
+        Some(number) => format!("the database refuses a statement of the copy: error {number}"),
+        None => format!("the client of the database failed ({status})"),
+    })
+}
+
+/// Removes what belongs to the cluster that was copied: the accounts of its members, and whom it followed.
+async fn forget(sql: &mut Sql) -> Result<(), String> {
+    let said = |error: super::sql::SqlError| error.to_string();
+    sql.run("RESET SLAVE ALL", SHORT).await.map_err(said)?;
+    let query = "SELECT User AS user FROM mysql.global_priv WHERE User LIKE 'tillerman.%' AND Host = '%'";
+    for row in sql.rows(query, SHORT).await.map_err(said)? {
+        let name = row.text("user");
+        // Only such names reach a statement.
+        if accounts::member(&name).is_some() {
+            sql.run(&format!("DROP USER '{name}'@'%'"), SHORT).await.map_err(said)?;
+        }
+    }
+    Ok(())
+}
+
+/// The writes that the database has.
+async fn written(sql: &mut Sql) -> Result<Position, String> {
+    let rows =
+        sql.rows("SELECT @@GLOBAL.gtid_binlog_state AS state", SHORT).await.map_err(|error| error.to_string())?;
+    let state = rows.first().map(|row| row.text("state")).unwrap_or_default();
+    Ok(gtid::position(&gtid::list(&state).ok_or("the database says no position")?))
+}
+
+/// Runs what was written after the copy. It is the first that is written to the new data, so that nothing else collides with it.
+async fn replay(
+    member: &Member,
+    scratch: &Scratch,
+    sql: &mut Sql,
+    description: &Description,
+    incoming: &Path,
+) -> Result<u64, String> {
+    let Some(until) = &description.until else { return Ok(0) };
+    let has = written(sql).await?;
+    let mut wanted = Wanted::new(until, has)?;
+    for name in &description.logs {
+        let path = incoming.join("logs").join(name);
+        let part = incoming.join("replayed");
+        let in_file = |error: std::io::Error| format!("the log {name}: {error}");
+        let mut log = File::open(&path).and_then(Log::open).map_err(in_file)?;
+        let chosen = choose(&mut log, |group| wanted.choose(group.gtid, group.time)).map_err(in_file)?;
+        if let Some(why) = wanted.problem.take() {
+            return Err(format!("the log {name}: {why}"));
+        }
+        if chosen.ranges.is_empty() {
+            continue;
+        }
+        let copied = File::open(&path).and_then(|mut from| {
+            let mut to = File::create(&part)?;
+            to.write_all(&log.head)?;
+            for (first, last) in &chosen.ranges {
+                from.seek(SeekFrom::Start(*first))?;
+                std::io::copy(&mut (&mut from).take(last - first), &mut to)?;
+            }
+            to.sync_all()
+        });
+        copied.map_err(in_file)?;
+        run_log(member, scratch, &part).await?;
+        let has = written(sql).await?;
+        if has != wanted.has {
+            return Err(format!(
+                "after the log {name} the database has {}, and not {}",
+                shown(&has),
+                shown(&wanted.has)
+            ));
+        }
+    }
+    wanted.is_reached()?;
+    Ok(wanted.taken)
+}
+
+async fn run_log(member: &Member, scratch: &Scratch, log: &Path) -> Result<(), String> {
+    let mut reads = Command::new(&member.flags.binlog);
+    reads.args(["--no-defaults", "--verify-binlog-checksum"]).arg(log);
+    reads.env("TMPDIR", member.volume.temporary());
+    reads.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut reader = reads.spawn().map_err(|error| format!("mariadb-binlog cannot be started: {error}"))?;
+    let output = reader.stdout.take().ok_or("mariadb-binlog has no output")?;
+    let output: Stdio = output.try_into().map_err(|error: std::io::Error| error.to_string())?;
+    let client = scratch.client(member, &[]).stdin(output).spawn();
+    runs(client.map_err(|error| format!("mariadb cannot be started: {error}"))?).await?;
+    succeeds(Ok(reader), "mariadb-binlog").await
+}
+
+/// Which writes of the logs are wanted, and what the database has with them.
+struct Wanted<'a> {
+    until: &'a Until,
+    has: Position,
+    problem: Option<String>,
+    ended: bool,
+    reached: bool,
+    taken: u64,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(until: &'a Until, has: Position) -> Result<Self, String> {
+        let mut ended = false;
+        if let Until::Write(write) = until {
+            let (stream, number) = write.newest().next().ok_or("no write is named")?;
+            let newest = has.newest().find(|(known, _)| *known == stream).map_or(0, |(_, newest)| newest);
+            if newest > number {
+                return Err(format!("the copy has later writes than {write}: begin with an older one"));
+            }
+            ended = newest == number;
+        }
+        Ok(Self { until, has, problem: None, ended, reached: ended, taken: 0 })
+    }
+
+    fn choose(&mut self, gtid: Gtid, time: u32) -> Choice {
+        let mut write = Position::none();
+        write.add(&gtid::stream(gtid), gtid.number, gtid.number);
+        let is_later = matches!(self.until, Until::Time(until) if i64::from(time) > *until);
+        if self.has.contains(&write) {
+            if is_later {
+                self.problem = Some(format!("the copy has {gtid}, which was written later: begin with an older one"));
+                return Choice::End;
+            }
+            return Choice::Skip;
+        }
+        if self.ended || is_later || self.problem.is_some() {
+            self.ended = true;
+            return Choice::End;
+        }
+        let domain = format!("{}-", gtid.domain);
+        let last = self.has.newest().filter(|(stream, _)| stream.starts_with(&domain)).map(|(_, number)| number).max();
+        let last = last.unwrap_or_default();
+        if gtid.number != last + 1 {
+            self.problem = Some(format!(
+                "the writes from {} to {} of domain {} are missing",
+                last + 1,
+                gtid.number.saturating_sub(1),
+                gtid.domain
+            ));
+            return Choice::End;
+        }
+        // The position of a database is all up to the newest of each stream.
+        self.has.add(&gtid::stream(gtid), 1, gtid.number);
+        self.taken += 1;
+        self.reached = matches!(self.until, Until::Write(until) if *until == write);
+        self.ended = self.reached;
+        Choice::Take
+    }
+
+    fn is_reached(&self) -> Result<(), String> {
+        match self.until {
+            Until::Write(write) if !self.reached => {
+                Err(format!("the write {write} is in none of the logs: they end at {}", shown(&self.has)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads all tables with their indexes. The error names none of them: names are values of the data.
+async fn check_tables(sql: &mut Sql) -> Result<usize, String> {
+    let said = |error: super::sql::SqlError| error.to_string();
+    let query = "SELECT TABLE_SCHEMA AS folder, TABLE_NAME AS name FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' \
+                 AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema', 'sys')";
+    let quoted = |name: String| format!("`{}`", name.replace('`', "``"));
+    let tables = sql.rows(query, STEP).await.map_err(said)?;
+    let mut damaged = 0;
+    for table in &tables {
+        let name = format!("{}.{}", quoted(table.text("folder")), quoted(table.text("name")));
+        let rows = sql.rows(&format!("CHECK TABLE {name}"), STEP).await.map_err(said)?;
+        let is_well =
+            rows.iter().all(|row| !["error", "warning"].contains(&row.text("Msg_type").to_lowercase().as_str()));
+        damaged += usize::from(!is_well || rows.is_empty());
+    }
+    if damaged > 0 { Err(format!("{damaged} of {} tables are damaged", tables.len())) } else { Ok(tables.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wanted;
+    use crate::events::Choice;
+    use crate::gtid::Gtid;
+    use tillerman_agent::stored::Until;
+
+    fn choices(until: &Until, has: &str, writes: &[(u32, u64, u32)]) -> Result<(Vec<Choice>, String), String> {
+        let mut wanted = Wanted::new(until, has.parse().unwrap())?;
+        let mut choices = Vec::new();
+        for (server, number, time) in writes {
+            choices.push(wanted.choose(Gtid { domain: 0, number: *number, server: *server }, *time));
+        }
+        if let Some(why) = wanted.problem {
+            return Err(why);
+        }
+        wanted.is_reached()?;
+        Ok((choices, wanted.has.to_string()))
+    }
+
+    #[test]
+    fn writes_after_the_copy_are_taken_up_to_the_time_or_the_write() {
+        use Choice::{End, Skip, Take};
+        let writes = [(1, 9, 100), (1, 10, 101), (2, 11, 103), (2, 12, 102)];
+        for (until, expected, has) in [
+            (Until::End, [Skip, Take, Take, Take], "0-1:1-10,0-2:1-12"),
+            (Until::Time(101), [Skip, Take, End, End], "0-1:1-10"),
+            // What follows the first that is later is not taken, although its clock was late.
+            (Until::Time(102), [Skip, Take, End, End], "0-1:1-10"),
+            (Until::Time(103), [Skip, Take, Take, Take], "0-1:1-10,0-2:1-12"),
+            (Until::Write("0-2:11".parse().unwrap()), [Skip, Take, Take, End], "0-1:1-10,0-2:1-11"),
+            (Until::Write("0-1:9".parse().unwrap()), [Skip, End, End, End], "0-1:1-9"),
+        ] {
+            assert_eq!(choices(&until, "0-1:1-9", &writes), Ok((expected.to_vec(), has.into())), "{until:?}");
+        }
+    }
+
+    /// Numbers are without a gap within a domain, whichever server wrote them, and not across domains.
+    #[test]
+    fn each_domain_has_numbers_of_its_own() {
+        let mut wanted = Wanted::new(&Until::End, "0-1:1-9,10-1:1-4".parse().unwrap()).unwrap();
+        for (domain, server, number) in [(1, 1, 1), (0, 2, 10), (1, 2, 2), (10, 1, 5), (0, 1, 11)] {
+            assert_eq!(wanted.choose(Gtid { domain, number, server }, 1), Choice::Take, "{domain}-{server}-{number}");
+        }
+        assert_eq!((wanted.taken, wanted.problem.clone()), (5, None));
+        assert_eq!(wanted.choose(Gtid { domain: 1, number: 4, server: 1 }, 1), Choice::End);
+        assert_eq!(wanted.problem.as_deref(), Some("the writes from 3 to 3 of domain 1 are missing"));
+    }
+
+    #[test]
+    fn a_gap_and_a_copy_that_is_too_new_are_errors() {
+        let gap = choices(&Until::End, "0-1:1-9", &[(1, 10, 1), (1, 14, 2)]).unwrap_err();
+        assert_eq!(gap, "the writes from 11 to 13 of domain 0 are missing");
+        assert!(choices(&Until::Time(99), "0-1:1-9", &[(1, 9, 100)]).unwrap_err().contains("later"));
+        assert!(choices(&Until::Write("0-1:5".parse().unwrap()), "0-1:1-9", &[]).unwrap_err().contains("later"));
+        let far = choices(&Until::Write("0-1:50".parse().unwrap()), "0-1:1-9", &[(1, 10, 1)]).unwrap_err();
+        assert!(far.contains("in none of the logs"), "{far}");
+    }
+}

@@ -1,0 +1,21 @@
+//! The agent of a database with one primary and replicas: the contract between the operator and the small program that runs
+//! beside the database in each pod (docs/primary.md), and what that program for MariaDB is made of.
+//!
+//! - [`position`]: how much of the writes a member has.
+//! - [`contract`]: the requests and answers.
+//! - [`stored`]: what is kept with a copy of the data, and given to who restores it.
+//! - [`client`]: asks an agent. [`check`]: whether one keeps to the contract.
+//! - [`server`], [`routes`]: the connections of an agent, and its paths. [`orders`], [`names`]: what it refuses. [`store`]: what it
+//!   keeps beside the data. [`tls`]: who may order.
+
+pub mod check;
+pub mod client;
+pub mod contract;
+pub mod names;
+pub mod orders;
+pub mod position;
+pub mod routes;
+pub mod server;
+pub mod store;
+pub mod stored;
+pub mod tls;
