@@ -1,6 +1,8 @@
 //! `lookup` in templates: objects of the cluster, as Helm's engine reads them.
 
+use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value as Json;
 use tokio::runtime::Handle;
@@ -14,11 +16,13 @@ use crate::release::lookups;
 use crate::release::lookups::Lookups;
 use crate::release::object::{Gvk, ObjectId};
 use crate::template::budget;
-use crate::template::function::{FnResult, Host};
+use crate::template::function::{FnError, FnResult, Host};
 use crate::template::value::Value;
 
 /// The number of steps that one lookup counts as: a rendering in the operator may make about 2,500 lookups.
 const LOOKUP: u64 = 20_000;
+/// How soon a request notices that its rendering was stopped.
+const STOP: Duration = Duration::from_millis(100);
 
 /// Called for each Secret.
 type Told = Box<dyn Fn(&serde_json::Map<String, Json>) + Send + Sync>;
@@ -100,10 +104,26 @@ impl ClusterHost {
     }
 
     fn tell(&self, gvk: &Gvk, object: &Json) {
-        let Some(told) = self.told.as_ref().filter(|_| gvk.group.is_empty() && &*gvk.kind == "Secret") else { return };
+        // What it is counts, not only what was asked for.
+        let is_secret = |kind: &str| kind == "Secret" || kind == "SecretList";
+        let answered = object.get("kind").and_then(Json::as_str).unwrap_or_default();
+        let is_told = is_secret(answered) || gvk.group.is_empty() && is_secret(&gvk.kind);
+        let Some(told) = self.told.as_ref().filter(|_| is_told) else { return };
         let items = object.get("items").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
         for secret in items.iter().chain([object]).filter_map(Json::as_object) {
             told(secret);
+        }
+    }
+}
+
+/// The answer to a request, unless the rendering is stopped before: a request of a rendering that nobody waits for holds no thread.
+async fn unless_stopped<T>(request: impl Future<Output = T>) -> Result<T, FnError> {
+    let mut request = std::pin::pin!(request);
+    loop {
+        match tokio::time::timeout(STOP, &mut request).await {
+            Ok(answer) => return Ok(answer),
+            Err(_) if budget::is_stopped() => return Err("the rendering was stopped while it waited for the API server".into()),
+            Err(_) => {}
         }
     }
 }
@@ -132,7 +152,7 @@ pub async fn find(
 }
 
 async fn list(cluster: &Cluster, resource: &Resource, namespace: Option<&str>) -> Result<Option<Json>, ApiError> {
-    match cluster.get_path::<Json>(&resource.path(namespace)).await {
+    match cluster.list_raw(resource, namespace).await {
         Ok(list) => Ok(Some(with_kinds(list))),
         Err(e) if e.is_not_found() => Ok(None),
         Err(e) => Err(e),
@@ -184,7 +204,7 @@ impl Host for ClusterHost {
         if let Err(refused) = self.runtime.block_on(self.check(&id)) {
             return Err(refused.into());
         }
-        match self.runtime.block_on(find(&self.cluster, &self.discovery, id.clone())) {
+        match self.runtime.block_on(unless_stopped(find(&self.cluster, &self.discovery, id.clone())))? {
             Ok((id, found)) => {
                 if let Some(object) = &found {
                     self.tell(&id.gvk, object);

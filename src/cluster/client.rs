@@ -164,7 +164,7 @@ impl Cluster {
         let mut params = PatchParams::apply(manager).validation_ignore();
         params.force = conflicts == Conflicts::Force;
         params.dry_run = dry;
-        let request = collection(resource, id);
+        let request = about(&what, resource, id)?;
         let request = request.patch(&id.name, &params, &Patch::Apply(body)).map_err(|e| unsent(&what, &e))?;
         self.send(request.map(Body::from), &what, is_secret(id)).await
     }
@@ -209,7 +209,7 @@ impl Cluster {
         let what = describe(if subresource.is_some() { "update the status of" } else { "patch" }, id);
         let params = PatchParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), ..PatchParams::default() };
         let params = params.validation_ignore();
-        let request = collection(resource, id);
+        let request = about(&what, resource, id)?;
         let request = match subresource {
             Some(subresource) => request.patch_subresource(subresource, &id.name, &params, &Patch::Merge(patch)),
             None => request.patch(&id.name, &params, &Patch::Merge(patch)),
@@ -222,7 +222,7 @@ impl Cluster {
     pub async fn edit(&self, resource: &Resource, id: &ObjectId, patch: &Value) -> Result<Value, ApiError> {
         let what = describe("patch", id);
         let params = PatchParams { field_manager: Some(PERSON.to_owned()), ..PatchParams::default() };
-        let request = collection(resource, id).patch(&id.name, &params, &Patch::Merge(patch));
+        let request = about(&what, resource, id)?.patch(&id.name, &params, &Patch::Merge(patch));
         let request = request.map_err(|e| unsent(&what, &e))?;
         self.send(request.map(Body::from), &what, is_secret(id)).await
     }
@@ -231,7 +231,7 @@ impl Cluster {
     pub async fn create_by_hand(&self, resource: &Resource, id: &ObjectId, body: &Value) -> Result<Value, ApiError> {
         let what = describe("create", id);
         let params = PostParams { field_manager: Some(PERSON.to_owned()), ..PostParams::default() };
-        let request = collection(resource, id).create(&params, body.to_string().into_bytes());
+        let request = about(&what, resource, id)?.create(&params, body.to_string().into_bytes());
         let request = request.map_err(|e| unsent(&what, &e))?;
         self.send(request.map(Body::from), &what, is_secret(id)).await
     }
@@ -247,7 +247,7 @@ impl Cluster {
         let what = describe("create", id);
         let params = PostParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), ..PostParams::default() };
         let bytes = body.to_string().into_bytes();
-        let request = collection(resource, id).create(&params, bytes);
+        let request = about(&what, resource, id)?.create(&params, bytes);
         let request = request.map_err(|e| unsent(&what, &e))?;
         self.send(answer.asked_by(request).map(Body::from), &what, is_secret(id)).await
     }
@@ -264,7 +264,7 @@ impl Cluster {
     ) -> Result<Value, ApiError> {
         let what = describe("replace", id);
         let params = PostParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), dry_run: dry };
-        let request = collection(resource, id).replace(&id.name, &params, body.to_string().into_bytes());
+        let request = about(&what, resource, id)?.replace(&id.name, &params, body.to_string().into_bytes());
         let request = request.map_err(|e| unsent(&what, &e))?;
         self.send(answer.asked_by(request).map(Body::from), &what, is_secret(id)).await
     }
@@ -272,7 +272,7 @@ impl Cluster {
     /// Reads an object; `None` if it does not exist.
     pub async fn get(&self, resource: &Resource, id: &ObjectId) -> Result<Option<Value>, ApiError> {
         let what = describe("read", id);
-        let request = collection(resource, id);
+        let request = about(&what, resource, id)?;
         let request =
             request.get(&id.name, &kube::core::params::GetParams::default()).map_err(|e| unsent(&what, &e))?;
         match self.send(request.map(Body::from), &what, is_secret(id)).await {
@@ -310,7 +310,7 @@ impl Cluster {
     ) -> Result<Option<Value>, ApiError> {
         let what = describe("delete", id);
         params.preconditions = uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
-        let request = collection(resource, id);
+        let request = about(&what, resource, id)?;
         let request = request.delete(&id.name, &params).map_err(|e| unsent(&what, &e))?;
         match self.send(request.map(Body::from), &what, is_secret(id)).await {
             Ok(value) => Ok((Value::get(&value, "kind").and_then(Value::as_str) != Some("Status")).then_some(value)),
@@ -337,7 +337,7 @@ impl Cluster {
     pub async fn list(&self, resource: &Resource, namespace: &str, selector: &str) -> Result<Vec<Value>, ApiError> {
         let what = format!("list {} in namespace {namespace}", resource.plural);
         let params = kube::core::params::ListParams::default().labels(selector);
-        let request = Request::new(resource.path(Some(namespace))).list(&params).map_err(|e| unsent(&what, &e))?;
+        let request = within(&what, resource, Some(namespace))?.list(&params).map_err(|e| unsent(&what, &e))?;
         let mut list: Value = self.send(request.map(Body::from), &what, false).await?;
         Ok(list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
     }
@@ -354,7 +354,7 @@ impl Cluster {
         loop {
             let params =
                 kube::core::params::ListParams { limit: Some(PAGE), continue_token: next, ..Default::default() };
-            let request = Request::new(resource.path(namespace));
+            let request = within(&what, resource, namespace)?;
             let request = request.list_metadata(&params.labels(selector)).map_err(|e| unsent(&what, &e))?;
             let mut list: Value = self.send(request.map(Body::from), &what, false).await?;
             found.append(list.get_mut("items").and_then(Value::as_array_mut).unwrap_or(&mut Vec::new()));
@@ -377,7 +377,7 @@ impl Cluster {
         loop {
             let params =
                 kube::core::params::ListParams { limit: Some(PAGE), continue_token: next, ..Default::default() };
-            let request = Request::new(resource.path(Some(namespace)));
+            let request = within(&what, resource, Some(namespace))?;
             let request = request.list_metadata(&params.labels(selector)).map_err(|e| unsent(&what, &e))?;
             let list: Value = self.send(request.map(Body::from), &what, false).await?;
             let items = list.get("items").and_then(Value::as_array).into_iter().flatten();
@@ -401,7 +401,7 @@ impl Cluster {
         });
         let params = PostParams::default();
         let request =
-            collection(pods, id).create_subresource("eviction", &id.name, &params, body.to_string().into_bytes());
+            about(&what, pods, id)?.create_subresource("eviction", &id.name, &params, body.to_string().into_bytes());
         let request = request.map_err(|e| unsent(&what, &e))?;
         match self.send::<Value>(request.map(Body::from), &what, false).await {
             Ok(_) => Ok(true),
@@ -411,7 +411,15 @@ impl Cluster {
         }
     }
 
-    /// Reads any path as JSON.
+    /// The objects of a namespace, or of all, as the API server lists them.
+    pub async fn list_raw(&self, resource: &Resource, namespace: Option<&str>) -> Result<Value, ApiError> {
+        let what = format!("list {}", resource.plural);
+        let request = within(&what, resource, namespace)?.list(&kube::core::params::ListParams::default());
+        let request = request.map_err(|e| unsent(&what, &e))?;
+        self.send(request.map(Body::from), &what, false).await
+    }
+
+    /// Reads any path as JSON. No text of a tenant is part of it.
     pub async fn get_path<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
         let what = format!("read {path}");
         let request = Request::new(path.to_owned()).list(&kube::core::params::ListParams::default());
@@ -561,8 +569,33 @@ fn late(what: &str) -> ApiError {
     ApiError::Unreachable { what: what.to_owned(), message }
 }
 
-fn collection(resource: &Resource, id: &ObjectId) -> Request {
-    Request::new(resource.path(id.namespace.as_deref()))
+/// A request about an object. Its name and namespace become parts of the path: one that is more than a part, such as
+/// `kube-system/secrets/admin` or `?watch=true`, would ask for something else with the operator's rights, so nothing is sent.
+fn about(what: &str, resource: &Resource, id: &ObjectId) -> Result<Request, ApiError> {
+    segment(what, "resource name", &id.name)?;
+    within(what, resource, id.namespace.as_deref())
+}
+
+/// A request about the objects of a namespace, or of all.
+fn within(what: &str, resource: &Resource, namespace: Option<&str>) -> Result<Request, ApiError> {
+    if let Some(namespace) = namespace.filter(|_| resource.namespaced) {
+        segment(what, "namespace", namespace)?;
+    }
+    Ok(Request::new(resource.path(namespace)))
+}
+
+/// Refuses what is more or less than one part of a path, in the words of Go's client.
+fn segment(what: &str, of: &str, text: &str) -> Result<(), ApiError> {
+    let why = match text {
+        "" => "must not be empty".to_owned(),
+        "." | ".." => format!("may not be '{text}'"),
+        _ => match text.chars().find(|c| "/%?#\\".contains(*c) || !c.is_ascii_graphic()) {
+            Some(c) => format!("may not contain {c:?}"),
+            None => return Ok(()),
+        },
+    };
+    let status = Status::failure(&format!("invalid {of} {text:?}: [{why}]"), "BadRequest");
+    Err(ApiError::refused(what, 400, &status, Sent::Nothing))
 }
 
 /// `VERB Kind NAME in namespace X`.
@@ -584,7 +617,9 @@ fn unsent(what: &str, error: &kube::core::request::Error) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use super::{LOG_BYTES, LOG_READ, whole_lines};
+    use super::{LOG_BYTES, LOG_READ, about, whole_lines};
+    use crate::cluster::discovery::Resource;
+    use crate::release::object::ObjectId;
 
     #[test]
     fn of_a_log_the_last_whole_lines_are_told() {
@@ -600,5 +635,29 @@ mod tests {
         // The API server cut the log in the middle of the last line.
         let cut = format!("told\n{}", "z".repeat(LOG_READ - 5));
         assert_eq!(whole_lines(&cut), "told");
+    }
+
+    #[test]
+    fn a_name_that_is_more_than_a_part_of_a_path_is_asked_for_nowhere() {
+        let secrets = Resource::secrets();
+        let send = |namespace: &str, name: &str| {
+            let namespace = Some(namespace).filter(|namespace| !namespace.is_empty()).map(Into::into);
+            about("read", &secrets, &ObjectId { gvk: secrets.gvk.clone(), namespace, name: name.into() })
+        };
+        for name in ["a", "a.b-c", "system:node", "sh.helm.release.v1.x.v1"] {
+            assert!(send("shop", name).is_ok(), "{name}");
+        }
+        let hostile = [
+            "", ".", "..", "kube-system/secrets/admin", "../other/secrets/x", "a/status", "?watch=true", "a?dryRun=All", "a#b", "a%2fb",
+            "a\\b", "a b", "a\nb", "\u{e4}",
+        ];
+        for text in hostile {
+            let error = send("shop", text).err().unwrap_or_else(|| panic!("{text:?}")).to_string();
+            assert!(error.contains("invalid resource name"), "{error}");
+            if !text.is_empty() {
+                let error = send(text, "a").err().unwrap_or_else(|| panic!("{text:?}")).to_string();
+                assert!(error.contains("invalid namespace"), "{error}");
+            }
+        }
     }
 }

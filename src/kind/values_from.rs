@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::bounds;
+use super::{bounds, dns};
 use crate::chart::strvals::{self, Mode};
 
 /// The annotation.
@@ -94,6 +94,9 @@ fn parse_one(item: &Value) -> Result<ValuesFrom, String> {
         Some("ConfigMap") => SourceKind::ConfigMap,
         _ => return Err("kind must be Secret or ConfigMap".to_owned()),
     };
+    if let Some(name) = text("name")?.filter(|name| !dns::is_subdomain(name)) {
+        return Err(format!("name {name:?} is not the name of an object"));
+    }
     let optional = match item.get("optional") {
         None | Some(Value::Null) => false,
         Some(Value::Bool(optional)) => *optional,

@@ -99,6 +99,8 @@ impl Renderer {
         if !was_slow {
             let Ok(slow) = Arc::clone(&self.slow).try_acquire_owned() else {
                 stop.stop();
+                // It may wait for the API server, and others do not wait for that.
+                drop(place.lock().unwrap_or_else(PoisonError::into_inner).take());
                 return Err(busy());
             };
             let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);

@@ -25,7 +25,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// The largest head of an answer that is a state, in bytes.
 const HEAD: usize = 32 << 10;
 /// The longest identity of data, and the longest `start`, in bytes: the operator latches both in a status.
-const MAX_NAME: usize = 128;
+pub const MAX_NAME: usize = 128;
 /// The longest text of a position, in bytes: the operator latches some in a status.
 const MAX_POSITION: usize = 16 << 10;
 /// The highest epoch, and the highest number of an order: numbers up to here are the same in every reader of JSON.

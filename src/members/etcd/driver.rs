@@ -253,6 +253,9 @@ fn to_data(initial: InitialCluster) -> BTreeMap<String, String> {
 
 /// Reads what was written. Any other content counts as missing, and is rewritten.
 fn of_data(data: &BTreeMap<String, String>) -> Option<InitialCluster> {
+    if data.keys().any(|key| ![MEMBERS, STATE, FORCE].contains(&key.as_str())) {
+        return None;
+    }
     let state = match data.get(STATE)?.as_str() {
         "new" => ClusterState::New,
         "existing" if data.contains_key(FORCE) => ClusterState::Forced,

@@ -9,6 +9,7 @@ use futures::future::join_all;
 use super::client::{ANSWER, Agents, BRIEF, Failed};
 use super::decide::decide;
 use super::state::{Action, Observed, Refused, Roles, Settings};
+use crate::agent::client::MAX_NAME;
 use crate::agent::contract::{At, Role, State, Verb};
 use crate::members::config_maps::ConfigMaps;
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
@@ -231,6 +232,11 @@ fn to_data(roles: &Roles) -> BTreeMap<String, String> {
     ])
 }
 
+/// The highest epoch that is believed from the map. It leaves as many for orders as a cluster can ever need: agents take up to 2^53.
+const BELIEVED: u64 = 1 << 40;
+/// Bytes of the name of a pod.
+const MAX_PRIMARY: usize = 253;
+
 /// Reads what was written. Any other content counts as missing, and is rewritten.
 fn of_data(data: &BTreeMap<String, String>) -> Option<Roles> {
     let text = |key: &str| data.get(key).cloned();
@@ -240,7 +246,10 @@ fn of_data(data: &BTreeMap<String, String>) -> Option<Roles> {
         acks: text(ACKS)?.parse().ok()?,
         data: text(DATA)?,
     };
-    (to_data(&roles) == *data).then_some(roles)
+    // The same bounds as for what an agent says: others can write the map.
+    let is_name = |text: &str| text.len() <= MAX_NAME && text.chars().all(|c| c.is_ascii_graphic());
+    let is_sound = roles.epoch <= BELIEVED && is_name(&roles.data) && roles.primary.len() <= MAX_PRIMARY;
+    (is_sound && to_data(&roles) == *data).then_some(roles)
 }
 
 #[cfg(test)]
@@ -264,6 +273,10 @@ mod tests {
         assert_eq!(changed("EPOCH", "07"), None);
         assert_eq!(changed("OTHER", ""), None);
         assert_eq!(changed("ACKS", "-1"), None);
+        assert_eq!(changed("EPOCH", "18446744073709551615"), None);
+        assert_eq!(changed("DATA", "z\u{7}<b>"), None);
+        assert_eq!(changed("DATA", &"d".repeat(200)), None);
+        assert_eq!(changed("PRIMARY", &"p".repeat(300)), None);
         assert_eq!(of_data(&BTreeMap::new()), None);
     }
 

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value, json};
 
 use crate::cluster::cache::Cache;
-use crate::cluster::client::{Cluster, Conflicts};
+use crate::cluster::client::{Answer, Cluster};
 use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
 use crate::members::config_maps::ConfigMaps;
 use crate::plan::claim::{Ownership, ownership};
 use crate::plan::stamp::stamp;
@@ -27,9 +28,20 @@ pub struct DriversMap {
     owner: Owner,
     take: bool,
     cache: Arc<Cache>,
-    /// The resourceVersion that was read. A write fails if somebody else has written since: an operator that was
-    /// suspended for an hour must not start a second cluster.
-    seen: Mutex<Option<Value>>,
+    /// What was read. A write fails if somebody else has written since: an operator that was suspended for an hour must not start a
+    /// second cluster.
+    seen: Mutex<Option<Seen>>,
+}
+
+/// A `ConfigMap` that was read.
+#[derive(Clone, Debug)]
+struct Seen {
+    version: Value,
+    uid: String,
+    /// It is being deleted, and finalizers of others hold it.
+    goes: bool,
+    /// Its data cannot be changed.
+    immutable: bool,
 }
 
 impl DriversMap {
@@ -56,8 +68,15 @@ impl DriversMap {
         references.into_iter().flatten().any(|r| r.get("uid").and_then(Value::as_str) == Some(&*self.owner.uid))
     }
 
-    fn seen(&self, version: Option<Value>) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = version;
+    fn seen(&self, seen: Option<Seen>) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+    }
+
+    /// Ends the map that was read, and the finalizers with which others hold it: the next one begins without them.
+    async fn end(&self, seen: &Seen) -> Result<(), ApiError> {
+        let held = json!({"metadata": {"finalizers": null, "resourceVersion": seen.version}});
+        self.cluster.merge::<Value>(&self.resource, &self.id, &held, None).await?;
+        self.cluster.delete(&self.resource, &self.id, Some(&seen.uid), false).await.map(drop)
     }
 
     fn body(&self, data: &BTreeMap<String, String>) -> Result<Map<String, Value>, String> {
@@ -84,18 +103,21 @@ impl ConfigMaps for DriversMap {
             return Ok(None);
         };
         let metadata = &found["metadata"];
-        if metadata.get("deletionTimestamp").is_some() {
-            return Err(format!("ConfigMap {name} to go"));
-        }
         if let Ownership::Refused(why) =
             ownership(metadata, &self.owner, self.take, |namespace, release| self.cache.is_live(namespace, release))
         {
             return Err(format!("ConfigMap {name} to be the driver's: {why}"));
         }
-        self.seen(metadata.get("resourceVersion").cloned());
+        let goes = metadata.get("deletionTimestamp").is_some();
+        self.seen(Some(Seen {
+            version: metadata.get("resourceVersion").cloned().unwrap_or_default(),
+            uid: metadata.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            goes,
+            immutable: found.get("immutable") == Some(&Value::Bool(true)),
+        }));
         // A `ConfigMap` of an earlier custom resource is deleted together with that one, so this custom resource has to
         // become an owner first.
-        if !self.is_owned(metadata) {
+        if !self.is_owned(metadata) || goes {
             return Ok(None);
         }
         let data = found.get("data").and_then(Value::as_object).into_iter().flatten();
@@ -106,15 +128,22 @@ impl ConfigMaps for DriversMap {
         let mut body = self.body(&data)?;
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let written = match seen {
-            None => self.cluster.apply_new(&self.resource, &self.id, &body, false).await,
-            Some(version) => {
+            None => self.cluster.apply_new(&self.resource, &self.id, &body, false).await.map(drop),
+            // A container that starts meanwhile waits for it.
+            Some(seen) if seen.goes || seen.immutable => match self.end(&seen).await {
+                Ok(()) => self.cluster.apply_new(&self.resource, &self.id, &body, false).await.map(drop),
+                Err(error) => Err(error),
+            },
+            // It is replaced and not applied: keys that others have added would become variables of containers.
+            Some(seen) => {
                 if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
-                    metadata.insert("resourceVersion".into(), version);
+                    metadata.insert("resourceVersion".into(), seen.version);
                 }
-                self.cluster.apply(&self.resource, &self.id, &body, Conflicts::Force).await
+                let body = Value::Object(body);
+                self.cluster.replace(&self.resource, &self.id, &body, false, Answer::Metadata).await.map(drop)
             }
         };
-        written.map(drop).map_err(|error| error.to_string())
+        written.map_err(|error| error.to_string())
     }
 }
 

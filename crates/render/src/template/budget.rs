@@ -193,6 +193,11 @@ fn refuse(spent: Spent) -> Spent {
     first
 }
 
+/// Whether the running rendering was stopped.
+pub fn is_stopped() -> bool {
+    STOP.with_borrow(|stop| stop.as_ref().is_some_and(Stop::is_stopped))
+}
+
 /// Takes steps.
 #[inline]
 pub fn work(steps: u64) -> Result<(), Spent> {
