@@ -118,11 +118,11 @@ pub const REASONS: &[Reason] = &[
     ),
     reason(
         "Corrupt",
-        "The data of a member of etcd differs from that of the others. See [etcd](../etcd.md#reasons-of-ready).",
+        "The data of a member of etcd differs from that of the others. See [etcd](../how-to/etcd.md#reasons-of-ready).",
     ),
     reason(
         "DataLost",
-        "The data of members of etcd is older than it was (see [etcd](../etcd.md#reasons-of-ready)), or no member of a database with a \
+        "The data of members of etcd is older than it was (see [etcd](../how-to/etcd.md#reasons-of-ready)), or no member of a database with a \
          primary has data that its agent knows.",
     ),
     reason("DependenciesReady", "All custom resources that this one needs are ready."),
@@ -136,11 +136,11 @@ pub const REASONS: &[Reason] = &[
     ),
     reason(
         "DataUnknown",
-        "A member of a database with a primary has no data of the cluster, and a problem. See [primary](../primary.md#reasons-of-ready).",
+        "A member of a database with a primary has no data of the cluster, and a problem. See [primary](../how-to/primary.md#reasons-of-ready).",
     ),
     reason(
         "Diverged",
-        "Members of a database with a primary have writes that others lack. See [primary](../primary.md#reasons-of-ready).",
+        "Members of a database with a primary have writes that others lack. See [primary](../how-to/primary.md#reasons-of-ready).",
     ),
     reason("DryRun", "Nothing is changed while `tillerman.dev/dry-run` is `true`."),
     reason(
@@ -150,12 +150,12 @@ pub const REASONS: &[Reason] = &[
     reason(
         "FailoverUnsafe",
         "The primary is lost, and a fail-over could lose acknowledged writes; the message names who is missing, and the annotation that \
-         accepts the loss. See [primary](../primary.md#reasons-of-ready).",
+         accepts the loss. See [primary](../how-to/primary.md#reasons-of-ready).",
     ),
     reason("Forbidden", "The operator's role lacks a right; the message names it, and the rule to add."),
     reason(
         "ForeignMember",
-        "Somebody added a member of etcd that is no pod's. See [etcd](../etcd.md#reasons-of-ready).",
+        "Somebody added a member of etcd that is no pod's. See [etcd](../how-to/etcd.md#reasons-of-ready).",
     ),
     reason(
         "HookFailed",
@@ -202,20 +202,17 @@ pub const REASONS: &[Reason] = &[
         "The release is, or would be, in a namespace that the operator does not watch (`WATCH_NAMESPACE`).",
     ),
     reason("NamespaceTerminating", "The namespace is being deleted."),
-    reason("NoSpace", "A file of etcd has reached its quota. See [etcd](../etcd.md#reasons-of-ready)."),
+    reason("NoSpace", "A file of etcd has reached its quota. See [etcd](../how-to/etcd.md#reasons-of-ready)."),
     reason("NotDeployed", "Nothing is deployed yet."),
     reason("NotFound", "The API server does not have what was asked of it. It is tried again."),
     reason("NotReady", "A release with a `timeout` was not ready in time."),
     reason(
         "NotServed",
         "Nobody serves the custom resource: its ChartDefinition was deleted with `onDelete: Orphan`. See [its \
-         fields](../chart-definition.md#fields).",
+         fields](../how-to/chart-definition.md#fields).",
     ),
     reason("ObjectExists", "An object exists and belongs to somebody else. Delete it, or allow `take-ownership`."),
-    reason(
-        "OrphanedVolumes",
-        "Claims exist that no member is known to have had. See [claims](../members/contract.md#claims).",
-    ),
+    reason("OrphanedVolumes", "Claims exist that no member is known to have had. See [claims](members.md#claims)."),
     reason(
         "Panic",
         "A pass ended with a fault of the operator. Only this custom resource is affected. Please report it.",
@@ -226,7 +223,7 @@ pub const REASONS: &[Reason] = &[
     reason("Progressing", "Something is being waited for; the message says what."),
     reason(
         "QuorumLost",
-        "No member of etcd can read what a quorum agrees on. See [etcd](../etcd.md#reasons-of-ready).",
+        "No member of etcd can read what a quorum agrees on. See [etcd](../how-to/etcd.md#reasons-of-ready).",
     ),
     reason("Ready", "All objects of the release work."),
     reason("ReconcileError", "helm-operator's: the custom resource cannot be reconciled; the message says why."),
@@ -256,18 +253,18 @@ pub const REASONS: &[Reason] = &[
     reason("Repaired", "The last drift is repaired."),
     reason(
         "ReplicaBroken",
-        "The replica that received most cannot apply it, so nobody becomes the primary. See [primary](../primary.md#reasons-of-ready).",
+        "The replica that received most cannot apply it, so nobody becomes the primary. See [primary](../how-to/primary.md#reasons-of-ready).",
     ),
     reason(
         "SendFailed",
-        "The target of a [notice](../notices.md) does not take its messages. They wait, and are sent again; the status of the notice has the \
+        "The target of a [notice](../how-to/notices.md) does not take its messages. They wait, and are sent again; the status of the notice has the \
          target's answer.",
     ),
     reason("Settled", "Nothing is to be done."),
     reason(
         "SplitBrain",
-        "A pod belongs to another cluster of etcd (see [etcd](../etcd.md#reasons-of-ready)), or a member of a database with a primary has \
-         other data or other orders (see [primary](../primary.md#reasons-of-ready)).",
+        "A pod belongs to another cluster of etcd (see [etcd](../how-to/etcd.md#reasons-of-ready)), or a member of a database with a primary has \
+         other data or other orders (see [primary](../how-to/primary.md#reasons-of-ready)).",
     ),
     reason(
         "TargetNamespaceMissing",
@@ -293,7 +290,7 @@ pub const REASONS: &[Reason] = &[
     reason("WatchFailed", "The operator cannot watch objects of the release; the message says why."),
     reason(
         "WritesBlocked",
-        "A primary waits for an acknowledgement that no replica gives. See [primary](../primary.md#reasons-of-ready).",
+        "A primary waits for an acknowledgement that no replica gives. See [primary](../how-to/primary.md#reasons-of-ready).",
     ),
 ];
 
@@ -361,7 +358,7 @@ pub const EVENTS: &[EventReason] = &[
     warning("ClaimDeleted", "The claim of a member that left or is replaced is deleted."),
     warning(
         "DatabaseRestarted",
-        "The database of a member hung, so its agent ended it and starts it again. See [primary](../primary.md#a-database-that-hangs).",
+        "The database of a member hung, so its agent ended it and starts it again. See [primary](../how-to/primary.md#a-database-that-hangs).",
     ),
     warning("PrimaryLost", "The primary of a database is lost, and a fail-over begins."),
     EventReason {
