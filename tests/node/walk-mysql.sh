@@ -30,7 +30,7 @@ named localhost/mariadb:11.8 docker.io/library/mariadb:11.8
 named localhost/tillerman-agent:test "$(sed -n 's/^agentImage: //p' "$top/charts/mysql/values.yaml")"
 
 # The commands of each section, with a line before them that says when they begin.
-blocks "$top/docs/mysql.md" | sed -E 's/^##+ (.*)/printf "%s \\n" "$SECONDS s  \1"/' >"$work/commands"
+blocks "$top/docs/how-to/mysql.md" | sed -E 's/^##+ (.*)/printf "%s \\n" "$SECONDS s  \1"/' >"$work/commands"
 [ "$(grep -c '^printf' "$work/commands")" -gt 5 ] || { echo "docs/how-to/mysql.md has no commands" >&2; exit 1; }
 cd "$work"
 { timeout 900 bash -euo pipefail "$work/commands" </dev/null || { echo failed; false; }; } 2>&1 | tee "$work/output" || {

@@ -35,7 +35,7 @@ named localhost/php-fpm:8.2 "docker.io/$(sed -n '/^nginx:/,/image/ s/^  image: /
 named localhost/symfony:5.4 registry.example.com/shop:1.4
 
 # The commands of each section, with a line before them that says when they begin.
-blocks "$top/docs/php.md" | sed -E 's/^##+ (.*)/printf "%s \\n" "$SECONDS s  \1"/' >"$work/commands"
+blocks "$top/docs/how-to/php.md" | sed -E 's/^##+ (.*)/printf "%s \\n" "$SECONDS s  \1"/' >"$work/commands"
 [ "$(grep -c '^printf' "$work/commands")" -gt 5 ] || { echo "docs/how-to/php.md has no commands" >&2; exit 1; }
 cd "$work"
 { timeout 900 bash -euo pipefail "$work/commands" </dev/null || { echo failed; false; }; } 2>&1 | tee "$work/output" || {
