@@ -77,7 +77,7 @@ demo-stack: build build-agent ## a PHP guest book on a cluster of MariaDB with m
 	examples/stack/demo.sh $(BIN) $(BIN)-agent
 
 .PHONY: mysql-figures
-mysql-figures: build build-agent ## what docs/reliability.md says of clusters of MariaDB on pods; ROUNDS=20 (root on Linux)
+mysql-figures: build build-agent ## what docs/design/reliability-results.md says of clusters of MariaDB on pods; ROUNDS=20 (root on Linux)
 	TEST=mysql:: TEST_ARGS="--ignored --skip itself" TEST_THREADS=1 tests/node/run.sh $(BIN) $(BIN)-agent
 
 .PHONY: node-up

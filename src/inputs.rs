@@ -1,6 +1,6 @@
 //! Every place where the operator reads bytes that a tenant or a stranger wrote, with its limits and the tests that show them.
 //!
-//! `docs/security.md` has this table. `tests/hostile.rs` has a hostile text for each limit of each place that is a text, and
+//! `docs/explanation/security.md` has this table. `tests/hostile.rs` has a hostile text for each limit of each place that is a text, and
 //! `tests/inputs.rs` fails for a file of the operator that parses bytes and is not named here.
 
 use crate::agent::contract;

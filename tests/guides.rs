@@ -1,4 +1,4 @@
-//! Documents: the examples of docs/minijinja.md are rendered, and links between documents lead somewhere.
+//! Documents: the examples of docs/how-to/minijinja.md are rendered, and links between documents lead somewhere.
 //!
 //! `<!-- values: JSON -->` before a `jinja` block makes it an example with these values, and the `yaml` or `text` block behind it is what the
 //! program prints. `<!-- file: NAME -->` makes it a file that all examples see.
@@ -36,7 +36,7 @@ fn marked(comment: &str, name: &str) -> Option<String> {
 
 #[test]
 fn the_examples_of_the_guide_to_minijinja_print_what_it_says() {
-    let text = fs::read_to_string(root().join("docs/minijinja.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/how-to/minijinja.md")).unwrap();
     let folder = std::env::temp_dir().join(format!("tillerman-guide-{}", std::process::id()));
     let templates = folder.join("guide/templates");
     fs::create_dir_all(&templates).unwrap();
@@ -68,7 +68,7 @@ fn the_examples_of_the_guide_to_minijinja_print_what_it_says() {
         let (_, kind, expected, _) = &all[at + 1];
         assert_eq!(kind, if output.status.success() { "yaml" } else { "text" }, "line {line}: {printed}");
         if printed.lines().map(str::trim_end).ne(expected.lines()) {
-            wrong.push(format!("docs/minijinja.md:{line}: the example prints\n{printed}\n"));
+            wrong.push(format!("docs/how-to/minijinja.md:{line}: the example prints\n{printed}\n"));
         }
         count += 1;
     }
@@ -79,7 +79,7 @@ fn the_examples_of_the_guide_to_minijinja_print_what_it_says() {
 
 #[test]
 fn the_guide_to_minijinja_has_all_functions_and_filters_that_are_added() {
-    let guide = fs::read_to_string(root().join("docs/minijinja.md")).unwrap();
+    let guide = fs::read_to_string(root().join("docs/how-to/minijinja.md")).unwrap();
     let added = Regex::new(r#"add_(function|filter)\(\s*"(\w+)""#).unwrap();
     let mut count = 0;
     for file in ["mod.rs", "host.rs"] {
@@ -87,7 +87,12 @@ fn the_guide_to_minijinja_has_all_functions_and_filters_that_are_added() {
         for found in added.captures_iter(source.split("#[cfg(test)]").next().unwrap_or_default()) {
             let as_shown =
                 if &found[1] == "function" { format!("`{}(", &found[2]) } else { format!("`{}`", &found[2]) };
-            assert!(guide.contains(&as_shown), "docs/minijinja.md does not have the {} {}", &found[1], &found[2]);
+            assert!(
+                guide.contains(&as_shown),
+                "docs/how-to/minijinja.md does not have the {} {}",
+                &found[1],
+                &found[2]
+            );
             count += 1;
         }
     }

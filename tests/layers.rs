@@ -378,7 +378,7 @@ fn every_dependency_has_a_row_with_its_version() {
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name))
             .expect("the file is part of the repository")
     };
-    let (manifest, lock, table) = (read("Cargo.toml"), read("Cargo.lock"), read("docs/dependencies.md"));
+    let (manifest, lock, table) = (read("Cargo.toml"), read("Cargo.lock"), read("docs/design/dependencies.md"));
     let mut inside = false;
     let mut wrong = Vec::new();
     for line in manifest.lines() {
@@ -392,5 +392,5 @@ fn every_dependency_has_a_row_with_its_version() {
             }
         }
     }
-    assert!(wrong.is_empty(), "docs/dependencies.md does not give the versions of Cargo.lock: {wrong:?}");
+    assert!(wrong.is_empty(), "docs/design/dependencies.md does not give the versions of Cargo.lock: {wrong:?}");
 }

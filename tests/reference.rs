@@ -70,7 +70,7 @@ fn parts() -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// The table of `docs/security.md`. The hostile texts of `tests/hostile.rs` show what no test is named for.
+/// The table of `docs/explanation/security.md`. The hostile texts of `tests/hostile.rs` show what no test is named for.
 fn of_inputs() -> String {
     table(
         &["what", "limits", "beyond them", "test"],
@@ -240,7 +240,7 @@ fn page(text: &str, parts: &BTreeMap<&'static str, String>) -> (String, Vec<Stri
 fn pages() -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join("docs/reference")).unwrap();
     let mut found: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    found.push(root().join("docs/security.md"));
+    found.push(root().join("docs/explanation/security.md"));
     found.sort();
     found
 }

@@ -1,4 +1,4 @@
-//! Takes a copy of a database with one primary and replicas from one of its members, whose agents give it (docs/primary.md).
+//! Takes a copy of a database with one primary and replicas from one of its members, whose agents give it (docs/design/primary.md).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

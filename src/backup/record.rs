@@ -74,7 +74,7 @@ pub struct Etcd {
     pub cluster_id: String,
 }
 
-/// A copy that an agent gave (docs/primary.md).
+/// A copy that an agent gave (docs/design/primary.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Copy {

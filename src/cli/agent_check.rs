@@ -10,7 +10,7 @@ use crate::agent::tls::{Files, Tls};
 
 /// Arguments of `tillerman agent-check`.
 ///
-/// Agents of a cluster that is made for it are given orders, and what they answer is compared with the contract (docs/primary.md). The
+/// Agents of a cluster that is made for it are given orders, and what they answer is compared with the contract (docs/design/primary.md). The
 /// first agent has data; with a second one, whose data is replaced, replication is checked too.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

@@ -213,7 +213,7 @@ pub const SWITCHES: &[Switch] = &[
         values: "`delete` (default), `orphan`, `snapshot`",
         allow: None,
         effect: "`orphan`: the objects stay when the custom resource is deleted. `snapshot`: nothing goes if the chart has no `before-delete` \
-                 hook of [members](../members/contract.md), such as a backup. Where it has one, it always has to succeed first.",
+                 hook of [members](members.md), such as a backup. Where it has one, it always has to succeed first.",
         reader: Reader::Word(|s, text| set(&mut s.deletion_policy, deletion_policy(text))),
     },
     Switch {
@@ -221,7 +221,7 @@ pub const SWITCHES: &[Switch] = &[
         field: None,
         values: "`NAME` or `NAME@TEXT`",
         allow: None,
-        effect: "Starts an [operation](../operations.md) of the chart, such as `backup@1`. Each text starts it once.",
+        effect: "Starts an [operation](../how-to/operations.md) of the chart, such as `backup@1`. Each text starts it once.",
         reader: Reader::Word(|_, _| Ok(())),
     },
     Switch {
@@ -229,8 +229,8 @@ pub const SWITCHES: &[Switch] = &[
         field: None,
         values: "`CLUSTER@REVISION` or `EPOCH@ORDINAL`, as `Ready` names it",
         allow: None,
-        effect: "Lets one member of etcd continue alone after [a quorum is lost for good](../etcd.md#a-quorum-that-is-lost-for-good), \
-                 or a replica become the primary [with a loss](../primary.md#reasons-of-ready).",
+        effect: "Lets one member of etcd continue alone after [a quorum is lost for good](../how-to/etcd.md#a-quorum-that-is-lost-for-good), \
+                 or a replica become the primary [with a loss](../how-to/primary.md#reasons-of-ready).",
         reader: Reader::Word(|_, _| Ok(())),
     },
     Switch {
@@ -238,7 +238,7 @@ pub const SWITCHES: &[Switch] = &[
         field: None,
         values: "`ORDINAL` or `any`, or one of them with `@TEXT`",
         allow: None,
-        effect: "The primary of a database [hands over](../primary.md#a-planned-switch-over) to the replica of this ordinal, or to the one \
+        effect: "The primary of a database [hands over](../how-to/primary.md#a-planned-switch-over) to the replica of this ordinal, or to the one \
                  that lags least. Each text does it once.",
         reader: Reader::Word(|_, _| Ok(())),
     },
@@ -272,7 +272,7 @@ pub const SWITCHES: &[Switch] = &[
         field: None,
         values: "a version",
         allow: Some("chartVersion"),
-        effect: "The version of the chart that the custom resource keeps, in a kind with a [roll-out](../rollouts.md).",
+        effect: "The version of the chart that the custom resource keeps, in a kind with a [roll-out](../how-to/rollouts.md).",
         reader: Reader::Word(|_, text| bounds::word(text)),
     },
     Switch {
@@ -316,7 +316,7 @@ pub const SWITCHES: &[Switch] = &[
         values: "a list",
         allow: Some("dependsOn"),
         effect: "Custom resources that must be ready first, and fields of their status that become \
-                 [values](../depends-on.md): `[{\"group\":\"db.example.com\",\"kind\":\"Database\",\"name\":\"db\",\
+                 [values](../how-to/depends-on.md): `[{\"group\":\"db.example.com\",\"kind\":\"Database\",\"name\":\"db\",\
                  \"values\":{\"database.host\":\"status.endpoint\"}}]`",
         reader: Reader::List,
     },

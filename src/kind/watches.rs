@@ -43,7 +43,7 @@ pub const FIELDS: &[Field] = &[
         "chart",
         "a path or a URL, required",
         "The chart: a directory or an archive, relative to the working directory; `oci://…` with a tag or a digest; or the URL of an archive. \
-         See [chart sources](../chart-sources.md).",
+         See [chart sources](../how-to/chart-sources.md).",
     ),
     field("digest", "`sha256:…`", "The checksum that the archive of a fetched chart must have."),
     field("keyring", "a path", "Keys, one of which must have signed the archive of a fetched chart."),
@@ -72,7 +72,7 @@ pub const FIELDS: &[Field] = &[
     field(
         "dependsOn",
         "a list",
-        "Custom resources that must be ready first, and fields of their status that become values. See [dependencies](../depends-on.md).",
+        "Custom resources that must be ready first, and fields of their status that become values. See [dependencies](../how-to/depends-on.md).",
     ),
     field(
         "schemaDocuments",
@@ -95,7 +95,7 @@ pub const FIELDS: &[Field] = &[
         "allow",
         "a list (default: empty)",
         "The annotations of this kind that may reach beyond the chart: `chartVersion`, `crds`, `dependsOn`, `ignoreDrift`, `patches`, `releaseName`, \
-         `serviceAccount`, `takeOwnership`, `targetNamespace`, `valuesFrom`. See [security](../security.md).",
+         `serviceAccount`, `takeOwnership`, `targetNamespace`, `valuesFrom`. See [security](../explanation/security.md).",
     ),
     field(
         "namespaces",
@@ -127,7 +127,7 @@ pub const FIELDS: &[Field] = &[
     field(
         "rollout",
         "a map",
-        "How the custom resources move to a new version of the chart; without it, all at once. See [roll-outs](../rollouts.md).",
+        "How the custom resources move to a new version of the chart; without it, all at once. See [roll-outs](../how-to/rollouts.md).",
     ),
     field("dryRunOption", "ignored", "helm-operator's. What templates look up is always compared here."),
 ];

@@ -30,7 +30,7 @@ pub struct Spec {
     /// Which custom resources of this namespace it is about; without it, all of them.
     #[serde(default)]
     pub selector: Selector,
-    /// Names of events; without it, those that docs/notices.md marks.
+    /// Names of events; without it, those that docs/how-to/notices.md marks.
     #[serde(default)]
     pub events: Vec<String>,
     /// Where the messages go: one of smtp and webhook.

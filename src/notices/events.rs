@@ -1,4 +1,4 @@
-//! The events that a notice can be about. `docs/notices.md` has this table.
+//! The events that a notice can be about. `docs/how-to/notices.md` has this table.
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -164,11 +164,11 @@ mod tests {
 
     #[test]
     fn the_document_has_the_table() {
-        let text = include_str!("../../docs/notices.md");
+        let text = include_str!("../../docs/how-to/notices.md");
         for known in EVENTS {
             let mark = if known.by_default { "●" } else { "" };
             let row = format!("| `{}` | {mark} | {} |\n", known.name, known.meaning);
-            assert!(text.contains(&row), "docs/notices.md lacks {row}");
+            assert!(text.contains(&row), "docs/how-to/notices.md lacks {row}");
         }
     }
 

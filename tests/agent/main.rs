@@ -1,5 +1,5 @@
 //! The agent of MariaDB and MySQL, on real processes: the program `tillerman-agent` with `mariadbd` of Debian, or with `FLAVOR=mysql`
-//! `mysqld` of its unstable suite, each member on an address of its own. The orders are those that the operator gives (docs/primary.md).
+//! `mysqld` of its unstable suite, each member on an address of its own. The orders are those that the operator gives (docs/design/primary.md).
 
 mod cluster;
 mod contract;

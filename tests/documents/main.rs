@@ -290,7 +290,7 @@ fn the_pages_about_values_and_objects_can_be_followed() {
 
 #[test]
 fn the_page_about_notices_can_be_followed() {
-    check(&["docs/notices.md"]);
+    check(&["docs/how-to/notices.md"]);
 }
 
 #[test]

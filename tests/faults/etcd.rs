@@ -2,7 +2,7 @@
 //! members is followed by a write of the status, and each write of a StatefulSet or a `ConfigMap` by another: so it also dies after
 //! each call with nothing of it written down.
 //!
-//! Faults (F1, `f1_…`) are those of docs/reliability.md.
+//! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md.
 
 pub mod restore;
 

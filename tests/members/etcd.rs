@@ -1,6 +1,6 @@
 //! The driver of etcd.
 //!
-//! Faults (F1, `f1_…`) are those of docs/reliability.md, rows those of docs/design/members.md.
+//! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md, rows those of docs/design/members.md.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};

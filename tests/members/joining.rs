@@ -1,6 +1,6 @@
 //! F5: a member is added, and by the time it starts the list that it is given is not that of the members.
 //!
-//! Faults (F1, `f1_…`) are those of docs/reliability.md.
+//! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! The drivers of members, on real processes of etcd. Numbers of faults (F1, `f1_…`) are those of
-//! docs/reliability.md.
+//! docs/design/reliability-results.md.
 
 mod check;
 mod cluster;

@@ -1,6 +1,6 @@
 //! F20: members that cannot reach each other.
 //!
-//! Faults (F1, `f1_…`) are those of docs/reliability.md.
+//! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md.
 //!
 //! Invariants (I11) are those of docs/design/members.md.
 

@@ -1,6 +1,6 @@
 //! Certificates, and users with passwords.
 //!
-//! Faults (F1, `f1_…`) are those of docs/reliability.md.
+//! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md.
 
 use std::fs;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Clusters of etcd on real pods: the operator as a pod with the chart of etcd (examples/etcd/operator.yaml), and images of the programs
 //! alone, without a shell.
 //!
-//! Faults (F1, `f1_…`) are those of docs/reliability.md.
+//! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md.
 
 use crate::harness::{established, kubectl, repository};
 use crate::writer::Writer;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the commands of docs/mysql.md on a real node, in one shell: walk-mysql.sh TILLERMAN_BINARY AGENT_BINARY
+# Runs the commands of docs/how-to/mysql.md on a real node, in one shell: walk-mysql.sh TILLERMAN_BINARY AGENT_BINARY
 # No registry is reached from here, so images of Debian's packages have the names that the chart gives; the commands are not changed.
 # Prints the seconds of each section.
 set -euo pipefail
@@ -30,8 +30,8 @@ named localhost/mariadb:11.8 docker.io/library/mariadb:11.8
 named localhost/tillerman-agent:test "$(sed -n 's/^agentImage: //p' "$top/charts/mysql/values.yaml")"
 
 # The commands of each section, with a line before them that says when they begin.
-blocks "$top/docs/mysql.md" | sed -E 's/^##+ (.*)/printf "%s \\n" "$SECONDS s  \1"/' >"$work/commands"
-[ "$(grep -c '^printf' "$work/commands")" -gt 5 ] || { echo "docs/mysql.md has no commands" >&2; exit 1; }
+blocks "$top/docs/how-to/mysql.md" | sed -E 's/^##+ (.*)/printf "%s \\n" "$SECONDS s  \1"/' >"$work/commands"
+[ "$(grep -c '^printf' "$work/commands")" -gt 5 ] || { echo "docs/how-to/mysql.md has no commands" >&2; exit 1; }
 cd "$work"
 { timeout 900 bash -euo pipefail "$work/commands" </dev/null || { echo failed; false; }; } 2>&1 | tee "$work/output" || {
 	kubectl get mysql,pods,pvc >&2
@@ -43,4 +43,4 @@ cd "$work"
 left() { kubectl get mysql,pods,pvc,secrets,configmaps,services -o name 2>/dev/null | grep -v -e /kube-root-ca.crt -e /kubernetes; }
 none() { ! left; }
 until_ok 120 none || { left >&2; exit 1; }
-echo "docs/mysql.md: 1 passed, 0 failed; $SECONDS s"
+echo "docs/how-to/mysql.md: 1 passed, 0 failed; $SECONDS s"

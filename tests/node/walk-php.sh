@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the commands of docs/php.md on a real node, in one shell: walk-php.sh TILLERMAN_BINARY AGENT_BINARY
+# Runs the commands of docs/how-to/php.md on a real node, in one shell: walk-php.sh TILLERMAN_BINARY AGENT_BINARY
 # No registry is reached from here, so images of Debian's packages have the names that the page and the charts give; the commands are not changed.
 # Prints the seconds of each section.
 set -euo pipefail
@@ -35,8 +35,8 @@ named localhost/php-fpm:8.2 "docker.io/$(sed -n '/^nginx:/,/image/ s/^  image: /
 named localhost/symfony:5.4 registry.example.com/shop:1.4
 
 # The commands of each section, with a line before them that says when they begin.
-blocks "$top/docs/php.md" | sed -E 's/^##+ (.*)/printf "%s \\n" "$SECONDS s  \1"/' >"$work/commands"
-[ "$(grep -c '^printf' "$work/commands")" -gt 5 ] || { echo "docs/php.md has no commands" >&2; exit 1; }
+blocks "$top/docs/how-to/php.md" | sed -E 's/^##+ (.*)/printf "%s \\n" "$SECONDS s  \1"/' >"$work/commands"
+[ "$(grep -c '^printf' "$work/commands")" -gt 5 ] || { echo "docs/how-to/php.md has no commands" >&2; exit 1; }
 cd "$work"
 { timeout 900 bash -euo pipefail "$work/commands" </dev/null || { echo failed; false; }; } 2>&1 | tee "$work/output" || {
 	kubectl get mysql,phpapps,jobs,pods,pvc >&2
@@ -49,4 +49,4 @@ cd "$work"
 left() { kubectl get mysql,phpapps,jobs,pods,pvc,secrets,configmaps,services -o name 2>/dev/null | grep -v -e /kube-root-ca.crt -e /kubernetes; }
 none() { ! left; }
 until_ok 120 none || { left >&2; exit 1; }
-echo "docs/php.md: 1 passed, 0 failed; $SECONDS s"
+echo "docs/how-to/php.md: 1 passed, 0 failed; $SECONDS s"

@@ -1,7 +1,7 @@
 //! Clusters of etcd under the operator: the API server, its controllers and the members are real; a process for each pod stands in for
 //! its container (`tests/support/node.rs`).
 //!
-//! Faults (F1, `f1_…`) are those of docs/reliability.md, rows those of docs/design/members.md.
+//! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md, rows those of docs/design/members.md.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Operations (docs/operations.md): hooks named `operation/NAME`, begun by an annotation of the custom resource or by their schedule. There
+//! Operations (docs/how-to/operations.md): hooks named `operation/NAME`, begun by an annotation of the custom resource or by their schedule. There
 //! is no node: the tests write the status of pods as a kubelet would, and the controller of Jobs does the rest.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Databases with one primary and replicas under the operator: the API server, its controllers and the requests to agents are real; the
 //! agents hold a database in memory (`tests/support/agents.rs`).
 //!
-//! Rows are those of docs/primary.md.
+//! Rows are those of docs/design/primary.md.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::RecvTimeoutError;

@@ -1,4 +1,4 @@
-//! An editor of a custom resource, or of the Secrets of a namespace, can cause only what the chart's author allowed (docs/security.md).
+//! An editor of a custom resource, or of the Secrets of a namespace, can cause only what the chart's author allowed (docs/explanation/security.md).
 
 use std::io::{Read as _, Write as _};
 

@@ -139,7 +139,7 @@ fn given_back(project: &Project, before: &project::Snapshot, app: u64) {
     for object in ["web/app", "other/wide"] {
         project.assert_good(object, "UpgradeSuccessful");
     }
-    // It ignores conditions that it does not know; without any it writes its own (docs/helm-operator.md).
+    // It ignores conditions that it does not know; without any it writes its own (docs/how-to/helm-operator.md).
     assert!(space.condition("web/plain", "Ready").is_ok());
     let none = r#"{"status": {"conditions": null}}"#;
     space.kubectl(&["patch", "web/plain", "--subresource=status", "--type=merge", "-p", none]).unwrap();

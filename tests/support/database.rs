@@ -1,5 +1,5 @@
 //! A database with semi-synchronous replicas, in memory: what a member receives, applies, acknowledges and loses, and how its agent obeys
-//! (docs/primary.md). It is not canned: each answer follows from what was ordered and written before.
+//! (docs/design/primary.md). It is not canned: each answer follows from what was ordered and written before.
 
 use std::collections::{BTreeMap, BTreeSet};
 

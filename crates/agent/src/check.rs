@@ -1,4 +1,4 @@
-//! Whether an agent keeps to the contract (docs/primary.md): orders are given to the agents of a cluster that is made for it, and what
+//! Whether an agent keeps to the contract (docs/design/primary.md): orders are given to the agents of a cluster that is made for it, and what
 //! they answer and do is looked at. Positions, epochs and roles are what the operator trusts, so that an agent that lies loses data.
 
 use std::time::{Duration, Instant};

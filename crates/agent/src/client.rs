@@ -1,4 +1,4 @@
-//! Requests to agents (docs/primary.md#requests). What an agent answers is not trusted: an answer that is large, slow, or no
+//! Requests to agents (docs/design/primary.md#requests). What an agent answers is not trusted: an answer that is large, slow, or no
 //! answer of the contract is an error of that request alone. No redirect is followed.
 
 use std::error::Error as _;

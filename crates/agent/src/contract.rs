@@ -1,4 +1,4 @@
-//! The requests of the operator to an agent, and the answers: version 1 of the contract in docs/primary.md.
+//! The requests of the operator to an agent, and the answers: version 1 of the contract in docs/design/primary.md.
 
 use std::fmt;
 use std::time::Duration;

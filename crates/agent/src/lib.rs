@@ -1,5 +1,5 @@
 //! The agent of a database with one primary and replicas: the contract between the operator and the small program that runs
-//! beside the database in each pod (docs/primary.md), and what that program for MariaDB is made of.
+//! beside the database in each pod (docs/design/primary.md), and what that program for MariaDB is made of.
 //!
 //! - [`position`]: how much of the writes a member has.
 //! - [`contract`]: the requests and answers.

@@ -1,4 +1,4 @@
-//! Orders that an agent refuses without a look at its database (docs/primary.md#requests).
+//! Orders that an agent refuses without a look at its database (docs/design/primary.md#requests).
 
 use super::contract::{At, Reason, Refusal, Verb};
 use super::names::{is_host, is_member};

@@ -1,4 +1,4 @@
-//! The paths of the contract (docs/primary.md#requests), for a member of any database.
+//! The paths of the contract (docs/design/primary.md#requests), for a member of any database.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Requests of the operator to the agents of a cluster (docs/primary.md#requests): with which certificates, how long each may take, and
+//! Requests of the operator to the agents of a cluster (docs/design/primary.md#requests): with which certificates, how long each may take, and
 //! who has to answer.
 
 use std::time::Duration;

@@ -5,7 +5,7 @@
 //! waits for. No acknowledged write is lost if, of N, R members are heard and fenced with R + W > |N|: every acknowledged write is
 //! then on one of them.
 //!
-//! The table and its rows: docs/primary.md.
+//! The table and its rows: docs/design/primary.md.
 
 mod change;
 mod follow;

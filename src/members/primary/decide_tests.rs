@@ -1,4 +1,4 @@
-//! What the rows of docs/primary.md do, in the small world.
+//! What the rows of docs/design/primary.md do, in the small world.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `spec.primary` of a Members document: docs/primary.md#charts.
+//! `spec.primary` of a Members document: docs/how-to/primary.md#charts.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What the operator does not touch, what it stops for, and who follows first, in the small world (docs/primary.md).
+//! What the operator does not touch, what it stops for, and who follows first, in the small world (docs/design/primary.md).
 
 use super::state::Action;
 use super::world_tests::{Member, World};

@@ -2,7 +2,7 @@
 //! cluster's data, and the operator is killed around each write of its part: the pause, the new first member, which its init containers
 //! restore, and those that join it.
 //!
-//! Faults (F1, `f1_…`) are those of docs/reliability.md.
+//! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md.
 
 use std::collections::BTreeMap;
 use std::fs::File;

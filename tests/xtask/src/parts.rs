@@ -298,8 +298,8 @@ pub const PARTS: &[Part] = &[
             let (mysql, php) = (of("mysql"), of("php"));
             vec![
                 Step::lines("walk", format!("tests/walk.sh {BIN}")).after([BUILD]).within(900),
-                Step::lines("docs/mysql.md", mysql).within(1200),
-                Step::lines("docs/php.md", php).within(1200),
+                Step::lines("docs/how-to/mysql.md", mysql).within(1200),
+                Step::lines("docs/how-to/php.md", php).within(1200),
             ]
         },
     },

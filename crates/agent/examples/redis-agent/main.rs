@@ -1,4 +1,4 @@
-//! An agent of Redis for `driver: primary` (docs/primary.md), on the parts of the library that know no database: the contract, the
+//! An agent of Redis for `driver: primary` (docs/design/primary.md), on the parts of the library that know no database: the contract, the
 //! connections, what is stored beside the data, and TLS. It needs the feature `agent` alone, and no client of Kubernetes:
 //!
 //! ```text

@@ -1,5 +1,5 @@
 //! `examples/redis-agent`, on real processes of Redis, each member on an address of its own: the contract knows no database. The orders
-//! are those that the operator gives (docs/primary.md). `cargo build --example redis-agent` builds the program before.
+//! are those that the operator gives (docs/design/primary.md). `cargo build --example redis-agent` builds the program before.
 
 mod cluster;
 mod moves;

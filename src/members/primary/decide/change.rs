@@ -1,4 +1,4 @@
-//! docs/primary.md: the primary is lost or hands over, and another member becomes the primary.
+//! docs/design/primary.md: the primary is lost or hands over, and another member becomes the primary.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! docs/primary.md: replicas follow the primary, acknowledge, and are seeded.
+//! docs/design/primary.md: replicas follow the primary, acknowledge, and are seeded.
 
 use super::{LATER, SOON, Scene, Step, count, stop, wait};
 use crate::agent::contract::{Follow, Role, Seed, State, Verb};

@@ -1,4 +1,4 @@
-//! docs/primary.md: members come, go and are restarted.
+//! docs/design/primary.md: members come, go and are restarted.
 
 use super::{LATER, SOON, Scene, Step, stop, wait};
 use crate::agent::contract::Role;
