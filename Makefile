@@ -31,7 +31,7 @@ build: protoc ## the operator and command line, optimised: target/tillerman
 
 .PHONY: build-agent
 build-agent: ## the agent of MariaDB, optimised: target/tillerman-agent
-	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) rustc --release --target $(HOST) --no-default-features --features mariadb-agent --bin tillerman-agent
+	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) rustc --release --target $(HOST) -p tillerman-agent-mysql --bin tillerman-agent
 	strip -o $(BIN)-agent.$$$$ $(UNSTRIPPED)-agent && mv $(BIN)-agent.$$$$ $(BIN)-agent
 
 .PHONY: manifests

@@ -20,5 +20,5 @@ out=${CARGO_TARGET_DIR:-target}
 export RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static -C symbol-mangling-version=v0"
 nice ${CARGO:-cargo} rustc --release --target "$target" --bin tillerman
 "${tools}strip" -o "$out/tillerman-$target" "$out/$target/release/tillerman"
-nice ${CARGO:-cargo} rustc --release --target "$target" --no-default-features --features mariadb-agent --bin tillerman-agent
+nice ${CARGO:-cargo} rustc --release --target "$target" -p tillerman-agent-mysql --bin tillerman-agent
 "${tools}strip" -o "$out/tillerman-agent-$target" "$out/$target/release/tillerman-agent"

@@ -83,7 +83,7 @@ fn the_guide_to_minijinja_has_all_functions_and_filters_that_are_added() {
     let added = Regex::new(r#"add_(function|filter)\(\s*"(\w+)""#).unwrap();
     let mut count = 0;
     for file in ["mod.rs", "host.rs"] {
-        let source = fs::read_to_string(root().join("src/template/jinja").join(file)).unwrap();
+        let source = fs::read_to_string(root().join("crates/render/src/template/jinja").join(file)).unwrap();
         for found in added.captures_iter(source.split("#[cfg(test)]").next().unwrap_or_default()) {
             let as_shown =
                 if &found[1] == "function" { format!("`{}(", &found[2]) } else { format!("`{}`", &found[2]) };

@@ -15,11 +15,10 @@ const REFUSED: [(&str, &str); 7] = [
 ];
 
 /// Folders and files with sources whose comments are checked.
-const SOURCES: [&str; 29] = [
-    "src/agent",
+const SOURCES: [&str; 25] = [
+    "crates",
     "src/backup",
     "src/chaos",
-    "src/chart",
     "src/cli",
     "src/cluster",
     "src/crd",
@@ -37,13 +36,10 @@ const SOURCES: [&str; 29] = [
     "src/rbac",
     "src/reconcile",
     "src/release",
-    "src/render",
     "src/runs",
     "src/scaffold",
     "src/server",
-    "src/source",
     "src/telemetry",
-    "src/template",
     "tests",
 ];
 

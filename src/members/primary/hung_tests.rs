@@ -1,4 +1,4 @@
-//! Databases that hang, in the small world (docs/design/primary.md): their agents end them, as src/agent/mariadb/hung.rs does.
+//! Databases that hang, in the small world (docs/design/primary.md): their agents end them, as crates/agent-mysql/src/hung.rs does.
 
 use super::state::Refused;
 use super::world_tests::World;

@@ -77,9 +77,11 @@ impl Step {
     }
 }
 
-const TEST: &str = "nice cargo test --features cluster-tests";
+const TEST: &str = "nice cargo test --workspace --features tillerman/cluster-tests";
 const BUILD: &str = "make --no-print-directory build";
-const BUILD_OPERATOR: &str = "nice cargo test --no-run --features cluster-tests --test operator";
+const BUILD_OPERATOR: &str = "nice cargo test --no-run --workspace --features tillerman/cluster-tests --test operator";
+/// The agent, which the tests of it run.
+const PROGRAM_OF_AGENT: &str = "nice cargo build --workspace --features tillerman/cluster-tests --bin tillerman-agent";
 const WITH: &str = "tests/cluster/with.sh";
 /// What `make build` makes.
 const BIN: &str = "${CARGO_TARGET_DIR:-target}/tillerman";
@@ -98,7 +100,7 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "library",
-        about: "the crate without its default features: a renderer without Kubernetes",
+        about: "the crates that are published: the renderer alone, examples, documentation tests, packages",
         tools: &[],
         release: false,
         alone: true,
@@ -333,7 +335,7 @@ fn released(name: &str, script: &str) -> Vec<Step> {
 
 fn format() -> Vec<Step> {
     vec![
-        Step::whole("format", "nice cargo fmt --check"),
+        Step::whole("format", "nice cargo fmt --all --check"),
         Step::whole("format of xtask", "nice cargo fmt --check --manifest-path tests/xtask/Cargo.toml"),
     ]
 }
@@ -341,8 +343,8 @@ fn format() -> Vec<Step> {
 fn lint() -> Vec<Step> {
     let xtask = "--quiet --manifest-path tests/xtask/Cargo.toml --target-dir ${CARGO_TARGET_DIR:-target}/xtask";
     vec![
-        Step::whole("lint code", "nice cargo clippy --all-targets --features cluster-tests -- -D warnings"),
-        Step::whole("lint documentation", "RUSTDOCFLAGS='-D warnings' nice cargo doc --no-deps --quiet"),
+        Step::whole("lint code", "nice cargo clippy --workspace --all-targets --features tillerman/cluster-tests -- -D warnings"),
+        Step::whole("lint documentation", "RUSTDOCFLAGS='-D warnings' nice cargo doc --workspace --no-deps --quiet"),
         Step::whole("lint crates", format!("{TEST} --quiet --test crates")),
         Step::whole("lint xtask", format!("nice cargo clippy {xtask} --all-targets -- -D warnings")),
         Step::cargo("xtask", format!("nice cargo test {xtask}")),
@@ -350,17 +352,13 @@ fn lint() -> Vec<Step> {
 }
 
 fn library() -> Vec<Step> {
-    let library = "--no-default-features";
     vec![
-        Step::whole("library", format!("nice cargo clippy {library} --lib --examples -- -D warnings")),
-        Step::whole(
-            "library documentation",
-            format!("RUSTDOCFLAGS='-D warnings' nice cargo doc --no-deps {library} --quiet"),
-        ),
+        Step::whole("renderer alone", "nice cargo clippy -p tillerman-render --no-default-features --lib -- -D warnings"),
         // For one test cargo does not build the examples by itself.
-        Step::cargo("library examples", format!("nice cargo test {library} --test examples"))
-            .after(["nice cargo build --no-default-features --examples"]),
-        Step::cargo("library documentation tests", format!("nice cargo test {library} --doc")),
+        Step::cargo("examples", format!("{TEST} --test examples"))
+            .after(["nice cargo build --workspace --features tillerman/cluster-tests --examples"]),
+        Step::cargo("documentation tests", format!("{TEST} --doc")),
+        Step::whole("packages", "tests/packages.sh"),
     ]
 }
 
@@ -369,8 +367,7 @@ fn unit() -> Vec<Step> {
     let tests: Vec<String> = tests_without_a_cluster().iter().map(|name| format!("--test {name}")).collect();
     vec![
         Step::cargo("unit", format!("{TEST} --no-fail-fast --lib --bins {}", tests.join(" ")))
-            .after(["nice cargo build --features cluster-tests --examples"]),
-        Step::cargo("documentation tests", format!("{TEST} --no-fail-fast --doc")),
+            .after(["nice cargo build --workspace --features tillerman/cluster-tests --examples"]),
     ]
 }
 
@@ -397,7 +394,7 @@ fn cluster() -> Vec<Step> {
     // Built before the cluster starts, so that it does not idle meanwhile. The tests wait more than they work, whatever the number of cores.
     vec![Step::cargo("cluster", format!("{WITH} {TEST} --test operator -- --test-threads=6")).after([
         "need_redis",
-        "nice cargo build --features cluster-tests --example custom-driver",
+        "nice cargo build --workspace --features tillerman/cluster-tests --example custom-driver",
         BUILD_OPERATOR,
     ])]
 }
@@ -446,25 +443,24 @@ fn members() -> Vec<Step> {
 fn agent() -> Vec<Step> {
     let built = format!("{TEST} --test agent --no-run");
     let agent = format!("{TEST} --test agent -- --nocapture --test-threads=2");
-    // An agent needs no other features, and no client of Kubernetes.
-    let redis = "nice cargo test --no-default-features --features agent --test redis -- --nocapture --test-threads=2";
-    let example = "nice cargo build --no-default-features --features agent --example redis-agent";
+    let redis = format!("{TEST} --test redis -- --nocapture --test-threads=2");
+    let example = "nice cargo build --workspace --features tillerman/cluster-tests --example redis-agent";
     vec![
-        Step::cargo("agent", agent).after(["need_mariadb", &built]).within(900),
+        Step::cargo("agent", agent).after(["need_mariadb", PROGRAM_OF_AGENT, &built]).within(900),
         Step::cargo("agent of Redis", redis).after(["need_redis", example]).within(600),
         Step::cargo("servers of PHP", format!("{TEST} --test php_chart -- --ignored")).after(["need_php"]),
     ]
 }
 
 fn upgrade() -> Vec<Step> {
-    let built = format!("{TEST} --test agent --no-run");
+    let built = format!("{PROGRAM_OF_AGENT} && {TEST} --test agent --no-run");
     let upgrade =
         format!("need_mariadb_11_8 && {TEST} --test agent -- --ignored --nocapture --test-threads=1 upgrade::");
     vec![Step::cargo("upgrade", upgrade).after(["need_mariadb", &built]).within(600)]
 }
 
 fn mysql() -> Vec<Step> {
-    let built = format!("{TEST} --test agent --no-run");
+    let built = format!("{PROGRAM_OF_AGENT} && {TEST} --test agent --no-run");
     // What is left out needs backups, or two versions of MariaDB.
     let agent = format!(
         "need_mysql && FLAVOR=mysql {TEST} --test agent -- --include-ignored --nocapture --test-threads=2 --skip stored:: --skip upgrade::"

@@ -1,8 +1,8 @@
 //! An agent of Redis for `driver: primary` (docs/design/primary.md), on the parts of the library that know no database: the contract, the
-//! connections, what is stored beside the data, and TLS. It needs the feature `agent` alone, and no client of Kubernetes:
+//! connections, what is stored beside the data, and TLS. It needs no client of Kubernetes:
 //!
 //! ```text
-//! cargo build --release --no-default-features --features agent --example redis-agent
+//! cargo build --release -p tillerman-agent --example redis-agent
 //! ```
 //!
 //! README.md says what it promises. All settings are variables of the environment.
