@@ -122,7 +122,9 @@ async fn unless_stopped<T>(request: impl Future<Output = T>) -> Result<T, FnErro
     loop {
         match tokio::time::timeout(STOP, &mut request).await {
             Ok(answer) => return Ok(answer),
-            Err(_) if budget::is_stopped() => return Err("the rendering was stopped while it waited for the API server".into()),
+            Err(_) if budget::is_stopped() => {
+                return Err("the rendering was stopped while it waited for the API server".into());
+            }
             Err(_) => {}
         }
     }

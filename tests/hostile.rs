@@ -537,7 +537,8 @@ fn every_file_that_parses_bytes_belongs_to_a_place() {
     let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     // Names begin with the folder in `src`, or with the crate.
-    let homes = [("src", ""), ("crates/render/src", ""), ("crates/source/src", "source/"), ("crates/agent/src", "agent/")];
+    let homes =
+        [("src", ""), ("crates/render/src", ""), ("crates/source/src", "source/"), ("crates/agent/src", "agent/")];
     for (home, prefix) in homes {
         let (home, mut paths) = (top.join(home), Vec::new());
         sources(&home, &mut paths);

@@ -648,8 +648,20 @@ mod tests {
             assert!(send("shop", name).is_ok(), "{name}");
         }
         let hostile = [
-            "", ".", "..", "kube-system/secrets/admin", "../other/secrets/x", "a/status", "?watch=true", "a?dryRun=All", "a#b", "a%2fb",
-            "a\\b", "a b", "a\nb", "\u{e4}",
+            "",
+            ".",
+            "..",
+            "kube-system/secrets/admin",
+            "../other/secrets/x",
+            "a/status",
+            "?watch=true",
+            "a?dryRun=All",
+            "a#b",
+            "a%2fb",
+            "a\\b",
+            "a b",
+            "a\nb",
+            "\u{e4}",
         ];
         for text in hostile {
             let error = send("shop", text).err().unwrap_or_else(|| panic!("{text:?}")).to_string();

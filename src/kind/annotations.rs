@@ -52,7 +52,7 @@ impl Annotations {
         }
         Self {
             sources: one(values_from::ANNOTATION, sources.as_deref(), values_from::parse_text),
-            patches: one(PATCHES, patches.as_deref(), patch::parse_of_editor),
+            patches: one(PATCHES, patches.as_deref(), patch::parse_text),
             ignored: one(IGNORE_DRIFT, ignored.as_deref(), ignore::parse),
             depends_on: one(depends_on::ANNOTATION, depends_on.as_deref(), depends_on::parse_text),
         }

@@ -215,10 +215,8 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let mut allow = Allow::default();
     let mut placement = Placement::default();
     let mut suffix = "";
-    let mut rollout = None;
-    let mut account = None;
     let mut proof = Proof::default();
-    let mut unusable = None;
+    let (mut rollout, mut account, mut unusable) = (None, None, None);
     for (key, value) in &entry.0 {
         let wrong = |message: String| WatchesError::Entry { line: key.referenced.line(), message };
         let is_known = FIELDS.iter().any(|field| field.name == key.value);

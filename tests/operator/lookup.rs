@@ -348,3 +348,44 @@ fn a4_a_rendering_that_did_not_find_what_it_needs_is_tried_again_when_it_is_ther
     let _operator = space.operator(&watches, &["--reconcile-period=1h"]);
     space.wait_field("configmap/b-found", "/data/word", &json!("three"));
 }
+
+/// A name in a lookup is one part of the path of a request. What is more would read a Secret of another namespace with the operator's
+/// rights, or hold the rendering with a watch.
+#[test]
+fn a_name_in_a_lookup_that_is_a_path_is_not_sent() {
+    let space = Space::new("lookuppath");
+    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata:\n  found: \
+                    {{ lookup \"v1\" .Values.kind .Values.in .Values.name | toJson | quote }}\n";
+    let chart = chart(&space, "paths", template);
+    let entry =
+        format!("- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {chart}\n  namespaces: own\n");
+    let operator = space.operator(&space.file("watches.yaml", &entry), &[]);
+    operator.settle();
+    space.audited();
+    let cases = [
+        ("Namespace", "", "kube-system/secrets/victim"),
+        ("Namespace", "", "kube-system/secrets"),
+        ("Node", "", "n1/proxy/pods"),
+        ("Service", &*space.name, "web:80/proxy/x"),
+        ("ConfigMap", &*space.name, "?watch=true"),
+        ("ConfigMap", &*space.name, "../../kube-system/secrets/victim"),
+    ];
+    for (n, (kind, namespace, name)) in cases.into_iter().enumerate() {
+        space.apply("Web", &format!("a{n}"), &json!({"kind": kind, "in": namespace, "name": name}));
+    }
+    for n in 0..cases.len() {
+        let refused = space.wait(&format!("web/a{n}"), "Stalled", "True");
+        assert!(refused["message"].as_str().unwrap().contains("invalid resource name"), "{refused}");
+    }
+    let hostile = |entry: &&Value| {
+        let uri = entry["requestURI"].as_str().unwrap_or_default();
+        ["victim", "kube-system/secrets", "proxy", "ConfigMap?watch", "configmaps/?watch"]
+            .iter()
+            .any(|part| uri.contains(part))
+    };
+    let sent = space.audited();
+    assert_eq!(sent.iter().filter(hostile).count(), 0, "{:?}", sent.iter().find(hostile));
+    // What is one part is asked for as before.
+    space.apply("Web", "good", &json!({"kind": "ConfigMap", "in": space.name, "name": "system:none"}));
+    space.wait("web/good", "Ready", "True");
+}

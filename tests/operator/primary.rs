@@ -467,6 +467,40 @@ fn an_agent_with_a_certificate_of_somebody_else_is_not_asked() {
     eventually("it comes back", || cluster.space.get("configmap/a-db-roles"));
 }
 
+/// What another client adds to the map goes again, also when the map is immutable or held by a finalizer, and a lost primary is replaced
+/// meanwhile.
+#[test]
+fn a_config_map_that_others_write_into_holds_up_no_fail_over() {
+    let (cluster, operator) = Cluster::grown("primarymap", 3);
+    let map = "configmap/a-db-roles";
+    let patch = |text: &str| cluster.space.kubectl(&["patch", map, "--type=merge", "-p", text]).unwrap();
+    let is_clean = || {
+        let data = cluster.space.get(map)?["data"].clone();
+        let keys: BTreeSet<&str> = data.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+        if keys == BTreeSet::from(["ACKS", "DATA", "EPOCH", "PRIMARY"]) { Ok(()) } else { Err(data.to_string()) }
+    };
+    patch(r#"{"data":{"LD_PRELOAD":"/data/evil.so"}}"#);
+    eventually("the key is gone", is_clean);
+    patch(r#"{"data":{"EPOCH":"18446744073709551615"},"immutable":true}"#);
+    eventually("the map is made again", || {
+        let found = cluster.space.get(map)?;
+        if found["immutable"] == true { Err(found.to_string()) } else { is_clean() }
+    });
+    operator.settle();
+    patch(r#"{"metadata":{"finalizers":["example.com/held"]}}"#);
+    cluster.space.kubectl(&["delete", map, "--wait=false"]).unwrap();
+    let (before, epoch) = (cluster.primary(), cluster.epoch());
+    cluster.agents.database().crash(before);
+    eventually_within(PATIENCE, "another member is the primary", || {
+        let latched = cluster.latched()?;
+        let is_other =
+            latched["ordinal"].as_u64() != Some(u64::from(before)) && latched["epoch"].as_u64() > Some(epoch);
+        if is_other { Ok(()) } else { Err(latched.to_string()) }
+    });
+    eventually("the map is the driver's", is_clean);
+    assert!(operator.stop());
+}
+
 /// Row 14: the only replica is lost. Writes wait, and with `Degrade` they go on without acknowledgements. Then nobody takes over by itself.
 #[test]
 fn row_14_writes_wait_for_a_lost_replica_or_go_on_as_the_chart_says() {

@@ -1,4 +1,4 @@
-//! The agent of a MariaDB cluster: `tillerman::agent::mariadb`.
+//! The agent of a MariaDB or MySQL server: `tillerman_agent_mysql`.
 
 use std::process::ExitCode;
 

@@ -1,3 +1,18 @@
+#![doc = include_str!("../README.md")]
+
+#[doc(hidden)]
 pub mod chart;
+mod library;
+#[doc(hidden)]
 pub mod render;
+#[doc(hidden)]
 pub mod template;
+
+pub use chart::values::ValuesError;
+pub use chart::{
+    Chart, Dependency, File, Limits as ChartLimits, LoadError, Metadata, SchemaDocument, SchemaDocuments, Values,
+};
+pub use library::{Renderer, load, load_archive, values};
+pub use render::{Capabilities, Diagnostic, Explanation, Hook, Limits, Manifest, Options, Release, Rendered, Stop};
+pub use template::function::{FnError, FnResult, Host};
+pub use template::value::Value;

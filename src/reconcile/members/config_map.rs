@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value, json};
 
 use crate::cluster::cache::Cache;
-use crate::cluster::client::{Answer, Cluster};
+use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::members::config_maps::ConfigMaps;
@@ -42,6 +42,7 @@ struct Seen {
     goes: bool,
     /// Its data cannot be changed.
     immutable: bool,
+    keys: Vec<String>,
 }
 
 impl DriversMap {
@@ -76,6 +77,9 @@ impl DriversMap {
     async fn end(&self, seen: &Seen) -> Result<(), ApiError> {
         let held = json!({"metadata": {"finalizers": null, "resourceVersion": seen.version}});
         self.cluster.merge::<Value>(&self.resource, &self.id, &held, None).await?;
+        if seen.goes {
+            return Ok(());
+        }
         self.cluster.delete(&self.resource, &self.id, Some(&seen.uid), false).await.map(drop)
     }
 
@@ -114,6 +118,7 @@ impl ConfigMaps for DriversMap {
             uid: metadata.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned(),
             goes,
             immutable: found.get("immutable") == Some(&Value::Bool(true)),
+            keys: found.get("data").and_then(Value::as_object).into_iter().flat_map(Map::keys).cloned().collect(),
         }));
         // A `ConfigMap` of an earlier custom resource is deleted together with that one, so this custom resource has to
         // become an owner first.
@@ -134,13 +139,16 @@ impl ConfigMaps for DriversMap {
                 Ok(()) => self.cluster.apply_new(&self.resource, &self.id, &body, false).await.map(drop),
                 Err(error) => Err(error),
             },
-            // It is replaced and not applied: keys that others have added would become variables of containers.
+            // It is patched and not applied: a key that another client has added goes, too.
             Some(seen) => {
                 if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
                     metadata.insert("resourceVersion".into(), seen.version);
                 }
-                let body = Value::Object(body);
-                self.cluster.replace(&self.resource, &self.id, &body, false, Answer::Metadata).await.map(drop)
+                if let Some(Value::Object(fields)) = body.get_mut("data") {
+                    let added = seen.keys.into_iter().filter(|key| !data.contains_key(key));
+                    fields.extend(added.map(|key| (key, Value::Null)));
+                }
+                self.cluster.merge::<Value>(&self.resource, &self.id, &Value::Object(body), None).await.map(drop)
             }
         };
         written.map_err(|error| error.to_string())

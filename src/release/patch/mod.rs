@@ -83,19 +83,6 @@ pub fn parse_text(text: &str) -> Result<Vec<Patch>, String> {
     parse(&bounds::ANNOTATION.json(text)?)
 }
 
-/// Reads the annotation of a custom resource: its editor changes fields of objects, and cannot leave objects out.
-pub fn parse_of_editor(text: &str) -> Result<Vec<Patch>, String> {
-    let patches = parse_text(text)?;
-    let leaves_out = |patch: &Patch| match &patch.content {
-        Content::Merge(fields) => fields.get("$patch").is_some_and(|directive| directive == "delete"),
-        Content::Json(_) => false,
-    };
-    match patches.iter().any(leaves_out) {
-        true => Err("$patch: delete of a whole object is for patches of watches.yaml".to_owned()),
-        false => Ok(patches),
-    }
-}
-
 fn parse_one(item: &Value, values: &mut usize) -> Result<Patch, String> {
     let fields = item.as_object().ok_or("a patch is not an object")?;
     if let Some(unknown) = fields.keys().find(|k| !["patch", "target"].contains(&k.as_str())) {

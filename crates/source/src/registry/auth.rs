@@ -123,17 +123,27 @@ fn check_realm(realm: &str, registry: &str) -> Result<(), SourceError> {
         other => return fail(format!("bearer realm {:?} uses unsupported scheme {other:?}", shown(realm))),
     }
     let host = bare(&at.host);
-    let inner = match host.parse::<IpAddr>() {
+    let inner = match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
         Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_link_local() || ip.is_private() || ip.is_unspecified(),
         Ok(IpAddr::V6(ip)) => {
             ip.is_loopback() || ip.is_unspecified() || ip.is_unicast_link_local() || ip.is_unique_local()
         }
-        Err(_) => false,
+        // Resolvers read 2130706433, 0x7f.1 and 127.1 as addresses, too. No name of a host ends with a number.
+        Err(_) => is_number(host.trim_end_matches('.').rsplit('.').next().unwrap_or_default()),
     };
     if inner && registry.is_none_or(|r| bare(&r.host) != host) {
         return fail(format!("bearer realm host {host:?} is a loopback, link-local, private, or unspecified address"));
     }
     Ok(())
+}
+
+/// Whether a resolver reads the text as a number: of decimal digits, or of hexadecimal ones after `0x`.
+fn is_number(text: &str) -> bool {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None => (text, 10),
+    };
+    !text.is_empty() && digits.chars().all(|c| c.is_digit(radix))
 }
 
 /// A host without its port and brackets.
@@ -238,12 +248,16 @@ mod tests {
 
     #[test]
     fn a_password_goes_to_no_server_that_is_less_safe_than_the_registry() {
-        let ok = |realm, registry| check_realm(realm, registry).is_ok();
+        let ok = |realm: &str, registry: &str| check_realm(realm, registry).is_ok();
         assert!(ok("https://auth.docker.io/token", "https://registry-1.docker.io/v2/"));
         assert!(ok("http://127.0.0.1:5001/token", "http://127.0.0.1:5000/v2/"));
         assert!(!ok("http://a.b/token", "https://a.b/v2/"));
         assert!(!ok("https://169.254.169.254/token", "https://a.b/v2/"));
         assert!(!ok("https://[::1]/token", "https://a.b/v2/"));
+        for host in ["[::ffff:127.0.0.3]", "2130706434", "0x7f.2", "127.2", "127.0.0.1."] {
+            assert!(!ok(&format!("https://{host}:5999/token"), "https://a.b/v2/"), "{host}");
+        }
+        assert!(ok("https://7.a.b/token", "https://a.b/v2/"));
         assert!(!ok("file:///etc/passwd", "https://a.b/v2/"));
     }
 }

@@ -5,7 +5,9 @@ use super::text::quoted;
 /// What an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
+    /// Of 32 bits.
     V4,
+    /// Of 128 bits.
     V6,
     /// With a zone (`fe80::1%eth0`).
     Zoned,

@@ -5,9 +5,9 @@
 //! nested includes and remembers what `tpl` has parsed.
 //!
 //! ```
-//! use tillerman::template::function::{Context, FnResult, Host};
-//! use tillerman::template::go::{Functions, Limits, Renderer, TemplateSet};
-//! use tillerman::template::value::{Str, Value};
+//! use tillerman_render::template::function::{Context, FnResult, Host};
+//! use tillerman_render::template::go::{Functions, Limits, Renderer, TemplateSet};
+//! use tillerman_render::template::value::{Str, Value};
 //! # struct Offline;
 //! # impl Host for Offline {
 //! #     fn random(&self, buffer: &mut [u8]) { buffer.fill(0) }
@@ -23,7 +23,7 @@
 //! let mut renderer = Renderer::new(&set, context, Limits::default());
 //! let root = Value::map([(Str::from("name"), Value::from("shop"))]);
 //! assert_eq!(renderer.render("web/templates/service.yaml", root)?, b"name: shop-web");
-//! # Ok::<(), tillerman::template::go::Error>(())
+//! # Ok::<(), tillerman_render::template::go::Error>(())
 //! ```
 //!
 //! # Stack
