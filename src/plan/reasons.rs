@@ -11,6 +11,24 @@ pub struct ConditionType {
     pub of: &'static str,
     /// What it means when it is `True`, as Markdown.
     pub meaning: &'static str,
+    /// Which of its statuses a person has to see.
+    pub polarity: Polarity,
+}
+
+/// Which status of a condition is remarkable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polarity {
+    /// `False`: the condition says that something is well.
+    Good,
+    /// `True`: the condition says that something is unusual.
+    Bad,
+    /// Neither: `Ready` and the lines about objects show the same.
+    Neutral,
+}
+
+/// The remarkable status of a condition; `True` for one that is not listed.
+pub fn polarity(name: &str) -> Polarity {
+    CONDITIONS.iter().find(|condition| condition.name == name).map_or(Polarity::Bad, |condition| condition.polarity)
 }
 
 /// A reason of conditions; where it is one of a failure, also of a `Warning` event and a label of `tillerman_failures_total`.
@@ -34,7 +52,13 @@ pub struct EventReason {
 }
 
 const fn condition(name: &'static str, of: &'static str, meaning: &'static str) -> ConditionType {
-    ConditionType { name, of, meaning }
+    ConditionType { name, of, meaning, polarity: Polarity::Bad }
+}
+
+impl ConditionType {
+    const fn with(self, polarity: Polarity) -> Self {
+        Self { polarity, ..self }
+    }
 }
 
 const fn reason(name: &'static str, meaning: &'static str) -> Reason {
@@ -55,19 +79,19 @@ pub const CONDITIONS: &[ConditionType] = &[
         "Ready",
         "kstatus",
         "All objects of the release exist and work. `False` names the object, if possible the pod, and the cause.",
-    ),
-    condition("Reconciling", "kstatus", "The release is being changed to the state in the custom resource."),
+    ).with(Polarity::Neutral),
+    condition("Reconciling", "kstatus", "The release is being changed to the state in the custom resource.").with(Polarity::Neutral),
     condition(
         "Stalled",
         "kstatus",
         "The operator does not retry until something changes, or until `tillerman.dev/reconcile-at` requests it.",
     ),
-    condition("Initialized", "helm-operator", "The operator has read the custom resource."),
+    condition("Initialized", "helm-operator", "The operator has read the custom resource.").with(Polarity::Neutral),
     condition(
         "Deployed",
         "helm-operator",
         "The API server has accepted the objects. The message has the chart's notes.",
-    ),
+    ).with(Polarity::Neutral),
     condition("ReleaseFailed", "helm-operator", "The last installation, upgrade or removal failed."),
     condition(
         "Irreconcilable",
@@ -95,7 +119,7 @@ pub const CONDITIONS: &[ConditionType] = &[
         "",
         "The custom resources that this one needs are ready. `False` names those that are not. The condition exists only if there \
          are any.",
-    ),
+    ).with(Polarity::Good),
     condition("OperationPending", "", "An operation waits before it begins. The condition exists only then."),
     condition("OperationFailed", "", "An operation failed. The condition exists until the operation succeeds."),
     condition(
@@ -103,7 +127,7 @@ pub const CONDITIONS: &[ConditionType] = &[
         "",
         "Messages about the custom resource wait, because the targets of notices do not accept them. The condition exists only then.",
     ),
-    condition("Available", "etcd-operator", "A quorum of the members is ready."),
+    condition("Available", "etcd-operator", "A quorum of the members is ready.").with(Polarity::Good),
     condition("Scaling", "etcd-operator", "Members join or leave. The condition exists only then."),
     condition("Upgrading", "etcd-operator", "The version of the members changes. The condition exists only then."),
     condition(

@@ -12,6 +12,7 @@ use super::attempts::{self, Retry};
 use super::dependencies::{self, Needed};
 use super::fields;
 use super::operations;
+use super::reasons::CONDITIONS;
 use super::situation::{Drift, Situation};
 use crate::members::conditions::{Condition, TYPES};
 use crate::members::progress::MembersStatus;
@@ -282,10 +283,12 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
     let list = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut conditions = Conditions { list, now, generation };
     let message = format!(
-        "the release is uninstalled; the custom resource stays until who set them removes the finalizers {}",
+        "the release is uninstalled; waiting for the finalizers {} to be removed by their owners",
         holders.join(", ")
     );
-    for gone in ["ReleaseFailed", "Irreconcilable", "Drifted", "DependenciesReady", NOTICES_FAILING] {
+    // All others say something of the release, which is gone.
+    const STAY: [&str; 5] = ["Initialized", "Deployed", "Ready", "Reconciling", "Stalled"];
+    for gone in CONDITIONS.iter().map(|condition| condition.name).filter(|name| !STAY.contains(name)) {
         conditions.remove(gone);
     }
     conditions.set("Deployed", false, "UninstallSuccessful", &message);

@@ -6,6 +6,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::cluster::readiness::pod_reason;
+use crate::plan::reasons::{Polarity, polarity};
 
 /// Pods by kind, namespace and name of their workload; or why they are unknown.
 pub type Pods = BTreeMap<(String, String, String), Result<Vec<Value>, String>>;
@@ -90,10 +91,12 @@ pub fn tree(cr: &Value, pods: &Pods) -> Node {
         None => root.state = "Unknown".into(),
     }
     let told = |c: &&Value| {
-        let normal = matches!(text(c, "type"), "Ready" | "Initialized" | "Deployed" | "Reconciling");
-        // Of the others, this one is about what is well.
-        let remarkable = if text(c, "type") == "DependenciesReady" { "False" } else { "True" };
-        !normal && text(c, "status") == remarkable
+        let remarkable = match polarity(text(c, "type")) {
+            Polarity::Good => "False",
+            Polarity::Bad => "True",
+            Polarity::Neutral => return false,
+        };
+        text(c, "status") == remarkable
     };
     for c in conditions.iter().filter(told) {
         root.below.push(Node::new(format!("condition {}", text(c, "type")), text(c, "reason"), text(c, "message")));
@@ -234,6 +237,7 @@ mod tests {
                 "observedGeneration": 2,
                 "conditions": [
                     {"type": "Initialized", "status": "True"}, {"type": "Deployed", "status": "True", "reason": "InstallSuccessful"},
+                    {"type": "Available", "status": "True", "reason": "Quorum"}, {"type": "DependenciesReady", "status": "True"},
                     {"type": "Ready", "status": "False", "reason": "Progressing", "message": "add a-1:\nwaiting for it"},
                 ],
                 "release": {"name": "a", "namespace": "ns", "revision": 3, "chart": "db-1.0.0"},
