@@ -231,7 +231,7 @@ impl Cluster {
     pub async fn create_by_hand(&self, resource: &Resource, id: &ObjectId, body: &Value) -> Result<Value, ApiError> {
         let what = describe("create", id);
         let params = PostParams { field_manager: Some(PERSON.to_owned()), ..PostParams::default() };
-        let request = about(&what, resource, id)?.create(&params, body.to_string().into_bytes());
+        let request = within(&what, resource, id.namespace.as_deref())?.create(&params, body.to_string().into_bytes());
         let request = request.map_err(|e| unsent(&what, &e))?;
         self.send(request.map(Body::from), &what, is_secret(id)).await
     }
@@ -247,7 +247,7 @@ impl Cluster {
         let what = describe("create", id);
         let params = PostParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), ..PostParams::default() };
         let bytes = body.to_string().into_bytes();
-        let request = about(&what, resource, id)?.create(&params, bytes);
+        let request = within(&what, resource, id.namespace.as_deref())?.create(&params, bytes);
         let request = request.map_err(|e| unsent(&what, &e))?;
         self.send(answer.asked_by(request).map(Body::from), &what, is_secret(id)).await
     }

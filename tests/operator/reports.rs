@@ -470,7 +470,10 @@ fn r9_a_custom_resource_that_others_hold_says_so() {
     space.delete("web/app");
     let gone = space.wait("web/app", "Deployed", "False");
     assert_eq!(gone["reason"], "UninstallSuccessful");
-    assert!(gone["message"].as_str().unwrap().ends_with("finalizers example.com/hold to be removed by their owners"), "{gone}");
+    assert!(
+        gone["message"].as_str().unwrap().ends_with("finalizers example.com/hold to be removed by their owners"),
+        "{gone}"
+    );
     assert_eq!(space.condition("web/app", "Ready").unwrap()["reason"], "Uninstalled");
     let status = space.get("web/app").unwrap()["status"].clone();
     assert_eq!((status.get("resources"), status.get("release")), (None, None));
