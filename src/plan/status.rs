@@ -262,6 +262,9 @@ pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, me
     status.insert("conditions".into(), Value::Array(conditions.list));
 }
 
+/// The conditions that a custom resource has without a release.
+const ABOUT_ITSELF: [&str; 5] = ["Initialized", "Deployed", "Ready", "Reconciling", "Stalled"];
+
 /// The status of a custom resource whose release is gone, while finalizers of others hold it.
 pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders: &[&str]) -> Map<String, Value> {
     let mut status = old.clone();
@@ -287,8 +290,7 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
         holders.join(", ")
     );
     // All others say something of the release, which is gone.
-    const STAY: [&str; 5] = ["Initialized", "Deployed", "Ready", "Reconciling", "Stalled"];
-    for gone in CONDITIONS.iter().map(|condition| condition.name).filter(|name| !STAY.contains(name)) {
+    for gone in CONDITIONS.iter().map(|condition| condition.name).filter(|name| !ABOUT_ITSELF.contains(name)) {
         conditions.remove(gone);
     }
     conditions.set("Deployed", false, "UninstallSuccessful", &message);

@@ -343,7 +343,10 @@ fn format() -> Vec<Step> {
 fn lint() -> Vec<Step> {
     let xtask = "--quiet --manifest-path tests/xtask/Cargo.toml --target-dir ${CARGO_TARGET_DIR:-target}/xtask";
     vec![
-        Step::whole("lint code", "nice cargo clippy --workspace --all-targets --features tillerman/cluster-tests -- -D warnings"),
+        Step::whole(
+            "lint code",
+            "nice cargo clippy --workspace --all-targets --features tillerman/cluster-tests -- -D warnings",
+        ),
         Step::whole("lint documentation", "RUSTDOCFLAGS='-D warnings' nice cargo doc --workspace --no-deps --quiet"),
         Step::whole("lint crates", format!("{TEST} --quiet --test crates")),
         Step::whole("lint xtask", format!("nice cargo clippy {xtask} --all-targets -- -D warnings")),
@@ -353,7 +356,10 @@ fn lint() -> Vec<Step> {
 
 fn library() -> Vec<Step> {
     vec![
-        Step::whole("renderer alone", "nice cargo clippy -p tillerman-render --no-default-features --lib -- -D warnings"),
+        Step::whole(
+            "renderer alone",
+            "nice cargo clippy -p tillerman-render --no-default-features --lib -- -D warnings",
+        ),
         // For one test cargo does not build the examples by itself.
         Step::cargo("examples", format!("{TEST} --test examples"))
             .after(["nice cargo build --workspace --features tillerman/cluster-tests --examples"]),
