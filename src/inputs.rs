@@ -356,11 +356,35 @@ fn of_others() -> Vec<Input> {
         },
         Input {
             name: "live objects",
-            what: "live objects and statuses of other operators, ConfigMaps of roles",
+            what: "live objects and statuses of other operators",
             limits: words("3 MiB, which is the API server's limit; the caches keep single fields"),
             beyond: "The API server refuses them.",
             tests: &["a_custom_resource_may_nest_as_deep_as_it_likes"],
             files: &["cluster/client.rs"],
+        },
+        Input {
+            name: "ConfigMaps of roles",
+            what: "the ConfigMaps that members of databases start from",
+            limits: words(
+                "the keys that the driver writes, an epoch of 2^40, 128 characters for the identity of the data",
+            ),
+            beyond: "The operator writes the map again, also if it is immutable or a finalizer holds it.",
+            tests: &[
+                "roles_are_read_as_they_are_written_and_anything_else_counts_as_missing",
+                "a_config_map_that_others_write_into_holds_up_no_fail_over",
+            ],
+            files: &[],
+        },
+        Input {
+            name: "names of objects",
+            what: "names and namespaces of objects in lookups, charts, annotations and specs",
+            limits: words("one part of a path: ASCII without spaces and / % ? # \\"),
+            beyond: "No request is sent; the condition names the name.",
+            tests: &[
+                "a_name_that_is_more_than_a_part_of_a_path_is_asked_for_nowhere",
+                "a_name_in_a_lookup_that_is_a_path_is_not_sent",
+            ],
+            files: &[],
         },
         Input {
             name: "repositories",

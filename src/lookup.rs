@@ -227,3 +227,21 @@ impl Host for ClusterHost {
         self.system.resolve(name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::unless_stopped;
+    use crate::template::budget::{Budget, Limits, Stop};
+
+    /// The thread is that of the rendering, whose stop the budget knows.
+    #[test]
+    fn a_request_without_an_answer_ends_with_its_rendering() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let stop = Stop::default();
+        stop.stop();
+        let ask = || runtime.block_on(unless_stopped(std::future::pending::<()>()));
+        let answer = Budget::new(Limits::default()).until(Some(&stop)).run(ask);
+        assert!(answer.unwrap_err().to_string().contains("stopped while it waited for the API server"));
+        assert!(runtime.block_on(unless_stopped(std::future::ready(1))).is_ok());
+    }
+}

@@ -368,7 +368,7 @@ fn containers_beside_the_database_have_volumes_of_their_own_alone() {
         (sidecar(json!({"volumeMounts": [{"name": "root", "mountPath": "/x"}]})), "not a name in pod.extraVolumes"),
         (sidecar(json!({"securityContext": {"privileged": true}})), "securityContext"),
         (sidecar(json!({"name": "mysql"})), "one of the chart's own"),
-        (json!({"configuration": {"lower_case_table_names": 2}}), "lower_case_table_names can be 0, or 1"),
+        (json!({"configuration": {"lower_case_table_names": 2}}), "lower_case_table_names must be 0 or 1"),
     ]);
 }
 

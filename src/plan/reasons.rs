@@ -13,6 +13,8 @@ pub struct ConditionType {
     pub meaning: &'static str,
     /// Which of its statuses a person has to see.
     pub polarity: Polarity,
+    /// Whether a custom resource has it without a release, too.
+    pub outlives_release: bool,
 }
 
 /// Which status of a condition is remarkable.
@@ -52,12 +54,15 @@ pub struct EventReason {
 }
 
 const fn condition(name: &'static str, of: &'static str, meaning: &'static str) -> ConditionType {
-    ConditionType { name, of, meaning, polarity: Polarity::Bad }
+    ConditionType { name, of, meaning, polarity: Polarity::Bad, outlives_release: false }
 }
 
 impl ConditionType {
     const fn with(self, polarity: Polarity) -> Self {
         Self { polarity, ..self }
+    }
+    const fn outlives_release(self) -> Self {
+        Self { outlives_release: true, ..self }
     }
 }
 
@@ -79,19 +84,19 @@ pub const CONDITIONS: &[ConditionType] = &[
         "Ready",
         "kstatus",
         "All objects of the release exist and work. `False` names the object, if possible the pod, and the cause.",
-    ).with(Polarity::Neutral),
-    condition("Reconciling", "kstatus", "The release is being changed to the state in the custom resource.").with(Polarity::Neutral),
+    ).with(Polarity::Neutral).outlives_release(),
+    condition("Reconciling", "kstatus", "The release is being changed to the state in the custom resource.").with(Polarity::Neutral).outlives_release(),
     condition(
         "Stalled",
         "kstatus",
         "The operator does not retry until something changes, or until `tillerman.dev/reconcile-at` requests it.",
-    ),
-    condition("Initialized", "helm-operator", "The operator has read the custom resource.").with(Polarity::Neutral),
+    ).outlives_release(),
+    condition("Initialized", "helm-operator", "The operator has read the custom resource.").with(Polarity::Neutral).outlives_release(),
     condition(
         "Deployed",
         "helm-operator",
         "The API server has accepted the objects. The message has the chart's notes.",
-    ).with(Polarity::Neutral),
+    ).with(Polarity::Neutral).outlives_release(),
     condition("ReleaseFailed", "helm-operator", "The last installation, upgrade or removal failed."),
     condition(
         "Irreconcilable",

@@ -262,9 +262,6 @@ pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, me
     status.insert("conditions".into(), Value::Array(conditions.list));
 }
 
-/// The conditions that a custom resource has without a release.
-const ABOUT_ITSELF: [&str; 5] = ["Initialized", "Deployed", "Ready", "Reconciling", "Stalled"];
-
 /// The status of a custom resource whose release is gone, while finalizers of others hold it.
 pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders: &[&str]) -> Map<String, Value> {
     let mut status = old.clone();
@@ -289,9 +286,8 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
         "the release is uninstalled; waiting for the finalizers {} to be removed by their owners",
         holders.join(", ")
     );
-    // All others say something of the release, which is gone.
-    for gone in CONDITIONS.iter().map(|condition| condition.name).filter(|name| !ABOUT_ITSELF.contains(name)) {
-        conditions.remove(gone);
+    for gone in CONDITIONS.iter().filter(|condition| !condition.outlives_release) {
+        conditions.remove(gone.name);
     }
     conditions.set("Deployed", false, "UninstallSuccessful", &message);
     conditions.set("Ready", false, "Uninstalled", &message);

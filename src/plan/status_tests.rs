@@ -2,15 +2,16 @@
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
-use super::{Failure, MAX_MESSAGE, Manifest, Release, Report, bound, patch, status};
+use super::{Failure, MAX_MESSAGE, Manifest, Release, Report, bound, patch, status, uninstalled};
 use crate::members::progress::MembersStatus;
 use crate::plan::Verb;
 use crate::plan::attempts::{self, MAX_ATTEMPTS, Retry};
+use crate::plan::reasons::CONDITIONS;
 use crate::plan::situation::{Drift, Situation};
 use crate::release::live::Health;
 use crate::release::object::{Gvk, ObjectId};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn object(name: &str) -> ObjectId {
     ObjectId { gvk: Gvk::new("apps", "v1", "Deployment"), namespace: Some("ns".into()), name: name.into() }
@@ -290,4 +291,18 @@ fn messages_that_wait_are_a_condition_which_stays_until_more_is_known() {
     let many = with(&old, Some(&names));
     assert!(condition(&many, "NoticesFailing").unwrap()["message"].as_str().unwrap().contains("a, b, c and 1 more;"));
     assert_eq!(condition(&failing, "Ready").unwrap()["status"], "True", "the release itself is well");
+}
+
+/// A finalizer of somebody else holds the custom resource: only the conditions that do not describe the release stay.
+#[test]
+fn an_uninstalled_release_leaves_no_condition_about_it() {
+    let names = CONDITIONS.iter().map(|condition| condition.name);
+    let list: Vec<Value> = names
+        .map(|name| json!({"type": name, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}))
+        .collect();
+    let old = json!({"conditions": list}).as_object().cloned().unwrap();
+    let status = uninstalled(&old, 2, "2026-01-02T00:00:00Z", &["example.com/held"]);
+    let left: BTreeSet<&str> =
+        status["conditions"].as_array().unwrap().iter().filter_map(|condition| condition["type"].as_str()).collect();
+    assert_eq!(left, BTreeSet::from(["Deployed", "Initialized", "Ready", "Reconciling", "Stalled"]));
 }

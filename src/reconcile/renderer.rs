@@ -183,6 +183,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_rendering_that_is_stopped_gives_its_slot_back_before_it_notices() {
+        let renderer = Arc::new(Renderer::new(1, Duration::from_millis(10), LONG));
+        let end = Arc::new(AtomicBool::new(false));
+        let run = |name: &str| {
+            let (renderer, key, end) = (Arc::clone(&renderer), key(name), Arc::clone(&end));
+            // It waits for an answer, and does not look at the stop.
+            let waits = move |_: &Stop| {
+                while !end.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                Ok(())
+            };
+            async move { renderer.run(&key, waits).await }
+        };
+        let slow = tokio::spawn(run("bad-0"));
+        while renderer.slow.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(run("bad-1").await, Err(Error::Busy(_))));
+        assert_eq!(renderer.quick.available_permits(), 1);
+        end.store(true, Ordering::Relaxed);
+        assert!(slow.await.unwrap().is_ok());
+    }
+
+    #[tokio::test]
     async fn a_rendering_that_is_past_its_time_ends() {
         let renderer = Renderer::new(2, Duration::from_millis(10), Duration::from_millis(50));
         let made = renderer.run(&key("bad"), |stop| endless(stop, &AtomicBool::new(false))).await;

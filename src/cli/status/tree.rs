@@ -317,4 +317,20 @@ Web app                    Unknown
         assert!(got.starts_with("Db a"), "{got}");
         assert!(got.contains("Unknown") && got.contains("Unseen"), "{got}");
     }
+
+    #[test]
+    fn a_condition_is_shown_in_its_remarkable_status_alone() {
+        let shown = |name: &str, status: &str| {
+            let conditions = json!([{"type": name, "status": status, "reason": "R"}]);
+            let cr = json!({"kind": "Db", "metadata": {"name": "a"}, "status": {"conditions": conditions}});
+            tree(&cr, &Pods::new()).to_string().contains(&format!("condition {name}"))
+        };
+        for (name, remarkable) in
+            [("Available", "False"), ("DependenciesReady", "False"), ("Stalled", "True"), ("OperationFailed", "True")]
+        {
+            let other = if remarkable == "True" { "False" } else { "True" };
+            assert!(shown(name, remarkable) && !shown(name, other), "{name}");
+        }
+        assert!(!shown("Deployed", "True") && !shown("Reconciling", "True"));
+    }
 }

@@ -125,7 +125,7 @@ pub fn table(reports: &[Report], recorded: &BTreeMap<String, f64>) -> String {
 pub fn unstable(found: &[Unstable]) -> String {
     let mut text = String::new();
     for Unstable { part, name } in found {
-        let _ = writeln!(text, "unstable: {part}: {name} failed, and passed by itself");
+        let _ = writeln!(text, "unstable: {part}: {name} failed, then passed when it ran alone");
     }
     if found.len() > again::MOST {
         let _ = writeln!(text, "error: {} tests are unstable; a run passes with {} at most", found.len(), again::MOST);

@@ -96,7 +96,7 @@ pub fn load(url: &str) -> Result<Value, String> {
             "urn" => return Ok(Value::Bool(true)),
             // As Helm says on a machine that has no such file.
             "file" => format!("open {}: no such file or directory", parsed.path()),
-            "http" | "https" => "schemas are not fetched while rendering; schemaDocuments of watches.yaml can have a file for it, or any".into(),
+            "http" | "https" => "schemas are not fetched during rendering; name a file or any for this address in schemaDocuments of watches.yaml".into(),
             _ => format!("no URLLoader registered for {}", quoted(url)),
         },
     };
