@@ -239,7 +239,9 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let stop = Stop::default();
         stop.stop();
-        let ask = || runtime.block_on(unless_stopped(std::future::pending::<()>()));
+        let late = std::time::Duration::from_secs(10);
+        let asked = unless_stopped(std::future::pending::<()>());
+        let ask = || runtime.block_on(async { tokio::time::timeout(late, asked).await.expect("it ends") });
         let answer = Budget::new(Limits::default()).until(Some(&stop)).run(ask);
         assert!(answer.unwrap_err().to_string().contains("stopped while it waited for the API server"));
         assert!(runtime.block_on(unless_stopped(std::future::ready(1))).is_ok());
