@@ -304,3 +304,42 @@ async fn a_replica_whose_received_writes_are_torn_receives_them_again() {
     cluster.members[1].until("it has all", |own| own.has.contains(&primary.has) && own.receiving && own.applying).await;
     assert_eq!(cluster.members[1].numbers("SELECT COUNT(*) FROM app.t").await, [50]);
 }
+
+/// A replica whose container is asked to end applies what it has received, and says after its next starts that it lacks nothing that it
+/// acknowledged. One that cannot apply it in time, and one that is killed, do not say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_ended_in_order_says_which_starts_it_continues() {
+    let mut cluster = with_table().await;
+    let first = cluster.members[1].state().await;
+    assert_eq!(first.continues, [""; 0]);
+    let held = hold(&cluster, 1).await;
+    cluster.members[0].run("INSERT INTO app.t VALUES (1)").await.unwrap();
+    let lagging = cluster.members[1].until("it lags", |state| state.got != state.has).await;
+    cluster.members[1].signal("TERM", "tillerman-agent");
+    cluster.members[1].until("it receives nothing more", |state| !state.receiving).await;
+    drop(held);
+    cluster.member(1).stop();
+    let mut starts = vec![first.start];
+    for _ in 0..2 {
+        cluster.member(1).start();
+        let state = cluster.members[1].until("it runs", |state| !state.start.is_empty()).await;
+        assert_eq!(state.continues, starts);
+        assert!(state.has.contains(&lagging.got) && state.role == Role::Waiting, "{state:?}");
+        starts.insert(0, state.start);
+        cluster.member(1).stop();
+    }
+    cluster.member(1).start();
+    let last = cluster.members[1].until("it runs", |state| state.continues == starts).await.start;
+    cluster.members[1].signal("KILL", server());
+    let killed = |state: &State| !state.start.is_empty() && state.start != last;
+    assert_eq!(cluster.members[1].until("it runs again", killed).await.continues, [""; 0]);
+
+    cluster.follow(1, 1, 0, true).await.unwrap();
+    let _held = hold(&cluster, 1).await;
+    cluster.members[0].run("INSERT INTO app.t VALUES (2)").await.unwrap();
+    cluster.members[1].until("it lags", |state| state.got != state.has).await;
+    cluster.member(1).stop();
+    cluster.member(1).start();
+    let late = cluster.members[1].until("it runs", |state| !state.start.is_empty()).await;
+    assert_eq!(late.continues, [""; 0]);
+}

@@ -37,6 +37,8 @@ pub struct Facts {
     pub starting: Option<Arc<Process>>,
     /// The start of the database; with another number after each loss of what it had received.
     pub start: String,
+    /// The earlier starts in which all that was acknowledged is still here.
+    pub continues: Vec<String>,
     /// By the last order.
     pub role: Role,
     /// Whom it follows.
@@ -122,6 +124,7 @@ impl Facts {
         self.wanted = if keeps { Wanted::Keeping } else { Wanted::No };
         (self.running, self.hung) = (None, None);
         self.start.clear();
+        self.continues.clear();
         self.idle(Role::Waiting);
     }
 
@@ -156,6 +159,7 @@ impl Facts {
         State {
             member: member.to_owned(),
             start: self.start.clone(),
+            continues: self.continues.clone(),
             data: self.identity.as_ref().map(|identity| identity.data.clone()),
             epoch: self.obeyed.epoch,
             number: Some(self.obeyed.number),

@@ -66,6 +66,7 @@ pub async fn keep_running(member: Arc<Member>) {
 async fn start(member: &Arc<Member>, takes_back: bool) -> Result<Arc<Process>, String> {
     let (step, version) = upgrade::check(member).await?;
     let (password, start) = (random()?, random()?);
+    let continues = member.take_continued()?;
     let init = InitFile::write(member, &password)?;
     let arguments = arguments(&member.flags, &member.volume.data(), &init.0, takes_back);
     let login = Login::new(&member.flags.socket(), password, member.flags.flavor);
@@ -90,6 +91,7 @@ async fn start(member: &Arc<Member>, takes_back: bool) -> Result<Arc<Process>, S
         if arrived.is_ok() {
             facts.problem = None;
             start[..16].clone_into(&mut facts.start);
+            facts.continues = continues;
             facts.running = Some(Arc::clone(&process));
         }
     });

@@ -14,7 +14,7 @@ use super::measured::{Measured, measure, purged};
 use super::process::Process;
 use super::seed::set_position;
 use super::sql::{Sql, SqlError};
-use tillerman_agent::contract::{Reason, Refusal, State};
+use tillerman_agent::contract::{CONTINUED, Reason, Refusal, State};
 use tillerman_agent::position::Position;
 use tillerman_agent::store::{Found, Volume};
 use tillerman_agent::tls::Files;
@@ -232,6 +232,30 @@ impl Member {
             facts.wanted = Wanted::Keeping;
         });
         Ok(())
+    }
+
+    /// Stores that the database has ended in order in the start that has just been left, after everything that it received was applied.
+    pub fn keep_start(&self, start: &str, continued: &[String]) -> Result<(), String> {
+        let Some(mut identity) = self.facts(|facts| facts.identity.clone()) else { return Ok(()) };
+        identity.continues = std::iter::once(start)
+            .chain(continued.iter().map(String::as_str))
+            .map(str::to_owned)
+            .take(CONTINUED)
+            .collect();
+        self.volume.identify(&identity).map_err(|error| error.to_string())?;
+        self.change(|facts| facts.identity = Some(identity));
+        Ok(())
+    }
+
+    /// The starts that the next start continues. They are removed from the volume: the next start may end in another way.
+    pub fn take_continued(&self) -> Result<Vec<String>, String> {
+        let Some(mut identity) = self.facts(|facts| facts.identity.clone()) else { return Ok(Vec::new()) };
+        let continued = std::mem::take(&mut identity.continues);
+        if !continued.is_empty() {
+            self.volume.identify(&identity).map_err(|error| error.to_string())?;
+            self.change(|facts| facts.identity = Some(identity));
+        }
+        Ok(continued)
     }
 
     /// Gives a copy the position that it has.

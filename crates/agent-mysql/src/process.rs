@@ -1,8 +1,9 @@
 //! The process of the database. One task owns it, so that no signal reaches another process of the same number.
 
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,7 +29,7 @@ pub struct Process {
     /// The number of the process.
     pub number: Option<u32>,
     signals: mpsc::Sender<Signal>,
-    ended: watch::Receiver<bool>,
+    ended: watch::Receiver<Option<ExitStatus>>,
     refuses: Arc<AtomicBool>,
 }
 
@@ -46,7 +47,7 @@ impl Process {
             tokio::spawn(pass_on(log, Arc::clone(&refuses)));
         }
         let (signals, requests) = mpsc::channel(4);
-        let (end, ended) = watch::channel(false);
+        let (end, ended) = watch::channel(None);
         tokio::spawn(own(child, requests, end));
         Ok(Self { login, takes_back, number, signals, ended, refuses })
     }
@@ -63,12 +64,17 @@ impl Process {
 
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
-        *self.ended.borrow()
+        self.ended.borrow().is_some()
+    }
+
+    /// Whether it has ended as it was asked to, with everything written.
+    pub fn has_ended_in_order(&self) -> bool {
+        self.ended.borrow().is_some_and(|status| status.success())
     }
 
     /// Waits until it has ended.
     pub async fn ended(&self) {
-        let _ = self.ended.clone().wait_for(|ended| *ended).await;
+        let _ = self.ended.clone().wait_for(Option::is_some).await;
     }
 
     /// Whether it said that it cannot take writes back.
@@ -77,15 +83,16 @@ impl Process {
     }
 }
 
-async fn own(mut child: Child, mut requests: mpsc::Receiver<Signal>, end: watch::Sender<bool>) {
+async fn own(mut child: Child, mut requests: mpsc::Receiver<Signal>, end: watch::Sender<Option<ExitStatus>>) {
     loop {
         tokio::select! {
             status = child.wait() => {
-                match status {
+                match &status {
                     Ok(status) => tracing::info!(%status, "the database has ended"),
                     Err(error) => tracing::error!(%error, "the database cannot be waited for"),
                 }
-                let _ = end.send(true);
+                // A process that cannot be waited for counts as killed.
+                let _ = end.send(Some(status.unwrap_or(ExitStatus::from_raw(Signal::KILL.as_raw()))));
                 return;
             }
             Some(signal) = requests.recv() => {

@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::command::Flags;
 use super::create::create;
 use super::declare::keep_declared;
-use super::facts::Wanted;
+use super::facts::{Facts, Wanted};
 use super::hung::keep_answering;
 use super::keeper::{SHORT, keep_confirmed, keep_open, keep_running};
 use super::logs::give;
@@ -21,7 +21,7 @@ use super::metrics;
 use super::orders::obey;
 use super::release::keep_acknowledged;
 use super::renewed::keep_renewed;
-use super::roles::demote;
+use super::roles::{complete, demote};
 use super::scheduler::keep_scheduled;
 use super::seed::{copy_out, dump_out};
 use super::zones::keep_zones;
@@ -35,6 +35,8 @@ const REAP: Duration = Duration::from_secs(1);
 
 /// For how long a primary that is asked to end waits for another one, at most.
 const HAND_OVER: Duration = Duration::from_secs(10);
+/// For how long a replica that is asked to end applies what it has received, at most.
+const COMPLETE: Duration = Duration::from_secs(10);
 /// How often it looks whether a member acknowledges.
 const HAND_OVER_LOOK: Duration = Duration::from_millis(200);
 
@@ -144,6 +146,10 @@ async fn end(member: &Arc<Member>) {
     let half = u64::try_from(grace.as_millis() / 2).unwrap_or(u64::MAX);
     let waits = member.facts(|facts| facts.role == Role::Primary && facts.acks > 0);
     let clean = !waits || demote(member, half).await.is_ok();
+    let (start, continued) = member.facts(|facts| (facts.start.clone(), facts.continues.clone()));
+    let is_complete = complete(member, Duration::from_millis(half).min(COMPLETE)).await;
+    let is_same = |facts: &Facts| facts.start == start;
+    let is_complete = is_complete && member.facts(is_same);
     let processes = member.facts(|facts| [facts.running.clone(), facts.starting.clone()]);
     for process in processes.iter().flatten() {
         if clean {
@@ -154,6 +160,13 @@ async fn end(member: &Arc<Member>) {
         }
         process.kill().await;
         process.ended().await;
+    }
+    let in_order = processes.iter().flatten().all(|process| process.has_ended_in_order());
+    if is_complete
+        && in_order
+        && let Err(why) = member.keep_start(&start, &continued)
+    {
+        tracing::warn!(why, "it cannot be stored that the database ended in order");
     }
 }
 

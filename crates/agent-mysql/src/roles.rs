@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use super::accounts;
-use super::facts::{Source, Wanted};
+use super::facts::{Facts, Source, Wanted};
 use super::flavor::Flavor;
 use super::hung;
 use super::keeper::{self, SHORT, random, secret};
@@ -166,6 +166,33 @@ async fn unfollow(member: &Member) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// A replica that is about to end receives nothing more, and applies what it has received. Returns whether it has applied all of it, so
+/// that nothing that it acknowledged is lost with its relay log.
+pub async fn complete(member: &Member, within: Duration) -> bool {
+    let is_replica = |facts: &Facts| {
+        let follows =
+            matches!(facts.role, Role::Replica | Role::Fenced | Role::Waiting) && facts.obeyed.promoted.is_none();
+        follows && facts.running.is_some() && facts.seeding.is_none()
+    };
+    let complete = async {
+        let _guard = member.orders.lock().await;
+        if !member.facts(is_replica) {
+            return Ok(false);
+        }
+        let measured = member.measure(SHORT).await?;
+        if measured.follows && measured.receiver_on {
+            if !measured.applying {
+                // With both threads stopped, MariaDB throws away what it has received.
+                return Ok(false);
+            }
+            member.sql().await?.run(&format!("STOP {} IO_THREAD", member.flags.flavor.replica()), STOP).await?;
+        }
+        let measured = applied(member, within).await?;
+        Ok::<_, SqlError>(!measured.receiver_on && measured.has.contains(&measured.got))
+    };
+    matches!(tokio::time::timeout(within, complete).await, Ok(Ok(true)))
+}
+
 /// Waits for a while until everything that was received is applied.
 async fn applied(member: &Member, within: Duration) -> Result<Measured, SqlError> {
     let end = Instant::now() + within;
@@ -262,7 +289,10 @@ pub async fn follow(member: &Member, order: &Follow) -> Result<(), Refusal> {
 /// then this member lacks it, as after a start.
 fn dropped(member: &Member) -> Result<(), Refusal> {
     let start = random().map_err(|error| failed(&error))?;
-    member.change(|facts| start[..16].clone_into(&mut facts.start));
+    member.change(|facts| {
+        start[..16].clone_into(&mut facts.start);
+        facts.continues.clear();
+    });
     Ok(())
 }
 

@@ -18,6 +18,9 @@ pub const LOG: &str = "/v1/log";
 /// The largest answer to a request other than [`COPY`], [`DUMP`] and [`LOG`], and the largest request, in bytes.
 pub const LIMIT: usize = 1 << 20;
 
+/// The most starts that a member names in [`State::continues`].
+pub const CONTINUED: usize = 8;
+
 /// The longest time that an agent waits before it answers [`state_while`].
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -51,6 +54,9 @@ pub struct State {
     /// start before an order says what it is. Started as a replica, it takes unacknowledged writes back; started as the primary, it
     /// keeps them.
     pub start: String,
+    /// Earlier values of [`Self::start`], the newest first and at most [`CONTINUED`] of them. The database ended in order in each of
+    /// them, after it had applied everything that it had received, so the data still has every write that it acknowledged.
+    pub continues: Vec<String>,
     /// The identity of the data, which all members of a cluster share; `None` if there is no data.
     pub data: Option<String>,
     /// The highest epoch that the agent has obeyed. It is stored beside the data.
@@ -106,6 +112,11 @@ pub struct State {
 }
 
 impl State {
+    /// Whether the data still has every write that the member acknowledged in this start.
+    pub fn keeps_since(&self, start: &str) -> bool {
+        self.start == start || (!self.start.is_empty() && self.continues.iter().any(|earlier| earlier == start))
+    }
+
     /// Whether clients can be sent to the member: a primary that takes writes, or a replica whose data is at most `lag` seconds old. One
     /// whose database hangs serves nobody.
     pub fn serves(&self, lag: f64) -> bool {

@@ -154,6 +154,9 @@ pub struct Identity {
     pub diverged: bool,
     /// The version of the database that wrote it last; `None` if it is not known.
     pub version: Option<String>,
+    /// [`State::continues`](super::contract::State::continues) of the next start. It is stored after the database has ended in order, and
+    /// removed before the database starts.
+    pub continues: Vec<String>,
 }
 
 /// Where a copy stands.

@@ -346,7 +346,7 @@ impl Scene<'_> {
     fn heard(&self, ordinal: u32) -> Option<&State> {
         let answer = self.answer(ordinal).filter(|answer| answer.data.as_deref() == Some(self.data()))?;
         let start = self.held.starts.get(&ordinal);
-        start.is_none_or(|start| *start == answer.start).then_some(answer)
+        start.is_none_or(|start| answer.keeps_since(start)).then_some(answer)
     }
 
     /// Whether a member follows the primary in this epoch, receives and applies.

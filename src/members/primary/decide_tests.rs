@@ -554,6 +554,31 @@ fn row_16_a_new_acker_that_starts_again_at_once_does_not_count() {
     world.settle();
 }
 
+/// An acker whose pod is deleted applies what it has received, and ends in order: it counts when the primary is lost before the operator
+/// has seen it receive again. It may end so several times.
+#[test]
+fn row_8_an_acker_that_ended_in_order_is_heard() {
+    for (ended_in_order, restarts) in [(true, 1), (true, 3), (false, 1)] {
+        let mut world = World::grown(3);
+        let epoch = world.held().epoch;
+        world.slow.insert(1);
+        (0..3).for_each(|_| world.tick());
+        assert!(world.acknowledged.iter().any(|write| !world.members[&1].log.contains(write)), "only db-2 has it");
+        for _ in 0..restarts {
+            if ended_in_order { world.ends(2) } else { world.crash(2) }
+        }
+        world.destroy(0);
+        world.slow.clear();
+        if ended_in_order {
+            world.settle();
+            assert_eq!((world.held().epoch, world.primary()), (epoch + 1, 2));
+        } else {
+            let why = world.stops("FailoverUnsafe");
+            assert!(why.contains("these members have to be heard first: db-2"), "{why}");
+        }
+    }
+}
+
 /// A replica that hangs acknowledges nothing, and does not take over.
 #[test]
 fn row_14_an_acker_whose_database_hangs_leaves_n() {
@@ -646,6 +671,7 @@ fn nothing_is_lost_when_anything_fails_at_any_time() {
                 6 => drop(world.slow.insert(k)),
                 7 | 8 => world.slow.clear(),
                 9 => world.target.size = k + 1,
+                11 if world.members.get(&k).is_some_and(|member| member.role == Role::Replica) => world.ends(k),
                 10 => world.template = if world.template == "r1" { "r2" } else { "r1" },
                 _ => {}
             }

@@ -15,6 +15,8 @@ pub(super) struct Member {
     pub number: u64,
     pub role: Role,
     pub starts: u32,
+    /// The earlier starts that ended in order, the newest first.
+    pub continues: Vec<u32>,
     /// The database waits for an order before it starts: it was a primary that waits for acknowledgements.
     pub held: bool,
     pub writable: bool,

@@ -193,6 +193,7 @@ impl World {
         State {
             member: format!("db-{k}"),
             start: if member.held || is_down { String::new() } else { member.starts.to_string() },
+            continues: member.continues.iter().map(u32::to_string).collect(),
             data: member.data.clone(),
             epoch: member.epoch,
             number: Some(member.number).filter(|_| !self.unnumbered.contains(&k)),
@@ -325,6 +326,7 @@ impl World {
         self.hung.remove(&k);
         let member = self.members.get_mut(&k).unwrap();
         member.starts += 1;
+        member.continues.clear();
         let waits = member.role == Role::Primary && member.acks > 0;
         if !waits && !member.held {
             // What was received and not applied is gone.
@@ -336,6 +338,17 @@ impl World {
         member.admitted.clear();
         (member.acks, member.reported) = (0, 0);
         self.open.retain(|(primary, _)| *primary != k);
+    }
+
+    /// The agent of a replica is asked to end: it applies what it has received, ends the database in order, and is started again.
+    pub fn ends(&mut self, k: u32) {
+        let member = self.members.get_mut(&k).unwrap();
+        assert!(!member.held && member.role != Role::Primary, "a replica");
+        member.applied = member.log.len();
+        let mut continues = std::mem::take(&mut member.continues);
+        continues.insert(0, member.starts);
+        self.crash(k);
+        self.members.get_mut(&k).unwrap().continues = continues;
     }
 
     /// The volume is destroyed, and with it the data.
@@ -422,6 +435,7 @@ impl World {
                     // What was received and not applied is received again.
                     member.log.truncate(member.applied);
                     member.starts += 1;
+                    member.continues.clear();
                 }
                 (member.role, member.source, member.writable) = (Role::Replica, Some(source), false);
                 (member.acknowledges, member.acks, member.reported) = (order.acknowledge, 0, 0);

@@ -140,8 +140,9 @@ impl Scene<'_> {
         None
     }
 
-    /// Notes the start of the primary while it takes writes, and of ackers while they receive. An acker that has started again may
-    /// have lost what it acknowledged: it counts again after it has received all that the primary had then.
+    /// Notes the start of the primary while it takes writes, and of ackers while they receive. An acker that has started again, and does
+    /// not continue the start that was noted, may have lost what it acknowledged: it counts again after it has received all that the
+    /// primary had then.
     pub(super) fn row_starts(&self) -> Step {
         let (p, primary) = self.primary()?;
         let mut held = self.held.clone();
@@ -160,7 +161,7 @@ impl Scene<'_> {
             let waits = held.returning.get(&k).filter(|returning| returning.start == answer.start);
             let has = |position: &str| position.parse().is_ok_and(|position| answer.got.contains(&position));
             match waits {
-                _ if known.is_none() => {}
+                _ if known.is_none_or(|known| answer.keeps_since(known)) => {}
                 Some(returning) if has(&returning.position) => {}
                 Some(_) => continue,
                 None => {
