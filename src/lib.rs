@@ -7,7 +7,7 @@
 //!
 //! 1. [`chart`]: a loaded chart; values, `--set`, versions. [`template`]: Go templates with Helm's functions, minijinja, YAML in and out.
 //!    [`render`]: chart + values → manifests, hooks and notes, in Helm's order. All three are `crates/render`.
-//! 2. [`kind`]: which custom resources there are, with which chart; switches. [`crd`]: the API of a chart, with types for its values.
+//! 2. [`object`]: what is read and written in the same way of every object. [`kind`]: which custom resources there are, with which chart; switches. [`crd`]: the API of a chart, with types for its values.
 //!    [`definition`]: charts that become APIs while the operator runs.
 //! 3. [`release`]: the record of a release in Helm's format, digests of what was applied, and what is known of live objects.
 //! 4. [`plan`]: decisions. What situation a release is in, and which writes follow from it; pure functions.
@@ -41,6 +41,7 @@ pub mod mask;
 pub mod members;
 pub mod names;
 pub mod notices;
+pub mod object;
 pub mod plan;
 pub mod rbac;
 pub mod reconcile;

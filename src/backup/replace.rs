@@ -2,6 +2,7 @@
 //! the API server, so the next run continues a run that ended anywhere.
 
 use crate::names;
+use crate::object::conditions::Conditions;
 use serde_json::Value;
 
 pub use crate::members::workload::REPLACED;
@@ -70,8 +71,7 @@ impl SeenCluster {
     /// Of the custom resource.
     pub fn read(cluster: &Value) -> Self {
         let annotation = |name: &str| cluster["metadata"]["annotations"][name].as_str();
-        let conditions = cluster["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-        let says = |name: &str| conditions.iter().any(|c| c["type"] == name && c["status"] == "True");
+        let says = |name: &str| Conditions::of_object(cluster).is_true(name);
         let members = cluster["status"]["members"].as_object();
         // The value of the annotation, even if somebody removed it: no data is replaced twice for one custom resource.
         let uids = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

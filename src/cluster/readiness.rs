@@ -7,6 +7,7 @@
 use serde_json::Value;
 
 use crate::mask::Text;
+use crate::object::conditions::{Condition, Conditions};
 use crate::release::live::{Health, Scale};
 use crate::release::object::Gvk;
 
@@ -37,7 +38,7 @@ pub fn health(gvk: &Gvk, object: &Value) -> Health {
 
 /// Whether an object is a Job or a Pod that has ended, successfully or not, and will not run again.
 pub fn is_finished(gvk: &Gvk, object: &Value) -> bool {
-    let is_true = |name: &str| condition(object, name).is_some_and(|c| text(c, "status") == "True");
+    let is_true = |name: &str| condition(object, name).is_some_and(Condition::is_true);
     match (&*gvk.group, &*gvk.kind) {
         ("batch", "Job") => is_true("Complete") || is_true("Failed"),
         ("", "Pod") => {
@@ -75,7 +76,7 @@ pub fn scale(gvk: &Gvk, object: &Value) -> Option<Scale> {
 /// Why a pod is not ready, as `REASON: MESSAGE`; `None` if it is ready, is being deleted, or the reason is not known
 /// yet.
 pub fn pod_reason(pod: &Value) -> Option<Text> {
-    let is_ready = condition(pod, "Ready").is_some_and(|c| text(c, "status") == "True");
+    let is_ready = condition(pod, "Ready").is_some_and(Condition::is_true);
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
     if is_ready || phase == "Succeeded" || pod.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null()) {
         return None;
@@ -88,9 +89,8 @@ pub fn pod_reason(pod: &Value) -> Option<Text> {
         let reason = if text(status, "reason").is_empty() { "Failed" } else { text(status, "reason") };
         return Some(Text::reason(reason, text(status, "message")));
     }
-    let unscheduled = condition(pod, "PodScheduled").filter(|c| text(c, "status") == "False")?;
-    (!text(unscheduled, "reason").is_empty())
-        .then(|| Text::reason(text(unscheduled, "reason"), text(unscheduled, "message")))
+    let unscheduled = condition(pod, "PodScheduled").filter(|c| c.is_false())?;
+    (!unscheduled.reason().is_empty()).then(|| Text::reason(unscheduled.reason(), unscheduled.message()))
 }
 
 /// The first container that waits for more than its turn, or that failed. The output of a program is not shown, since
@@ -132,11 +132,11 @@ fn generic(object: &Value) -> Option<Health> {
     {
         return Some(stale);
     }
-    if let Some(c) = condition(object, "Stalled").filter(|c| text(c, "status") == "True") {
-        return Some(failed(Text::reason(text(c, "reason"), text(c, "message"))));
+    if let Some(c) = condition(object, "Stalled").filter(|c| c.is_true()) {
+        return Some(failed(Text::reason(c.reason(), c.message())));
     }
-    let reconciling = condition(object, "Reconciling").filter(|c| text(c, "status") == "True")?;
-    Some(progressing(Text::reason(text(reconciling, "reason"), text(reconciling, "message"))))
+    let reconciling = condition(object, "Reconciling").filter(|c| c.is_true())?;
+    Some(progressing(Text::reason(reconciling.reason(), reconciling.message())))
 }
 
 fn deployment(object: &Value) -> Health {
@@ -146,11 +146,11 @@ fn deployment(object: &Value) -> Health {
     let wanted = number(object, "/spec/replicas").unwrap_or(1);
     let status = Status(object);
     let rolling_out = condition(object, "Progressing");
-    if let Some(c) = rolling_out.filter(|c| text(c, "reason") == "ProgressDeadlineExceeded") {
-        return failed(Text::own("its roll-out exceeded its deadline: ").and(Text::foreign(text(c, "message"))));
+    if let Some(c) = rolling_out.filter(|c| c.reason() == "ProgressDeadlineExceeded") {
+        return failed(Text::own("its roll-out exceeded its deadline: ").and(Text::foreign(c.message())));
     }
-    if let Some(c) = condition(object, "ReplicaFailure").filter(|c| text(c, "status") == "True") {
-        return failed(Text::own("its pods cannot be created: ").and(Text::foreign(text(c, "message"))));
+    if let Some(c) = condition(object, "ReplicaFailure").filter(|c| c.is_true()) {
+        return failed(Text::own("its pods cannot be created: ").and(Text::foreign(c.message())));
     }
     if let Some(few) = status.fewer("updatedReplicas", wanted, "replicas", "updated") {
         return few;
@@ -170,11 +170,11 @@ fn deployment(object: &Value) -> Health {
     }
     // Without a deadline the controller does not write the condition.
     let deadline = number(object, "/spec/progressDeadlineSeconds").is_some_and(|s| s != i64::from(i32::MAX));
-    if deadline && rolling_out.is_none_or(|c| text(c, "reason") != "NewReplicaSetAvailable") {
+    if deadline && rolling_out.is_none_or(|c| c.reason() != "NewReplicaSetAvailable") {
         return progressing("its roll-out is not complete");
     }
     match condition(object, "Available") {
-        Some(c) if text(c, "status") == "True" => Health::Ready,
+        Some(c) if c.is_true() => Health::Ready,
         _ => progressing("it is not available"),
     }
 }
@@ -228,8 +228,8 @@ fn replica_set(object: &Value) -> Health {
     if let Some(stale) = stale(object) {
         return stale;
     }
-    if let Some(c) = condition(object, "ReplicaFailure").filter(|c| text(c, "status") == "True") {
-        return failed(Text::own("its pods cannot be created: ").and(Text::foreign(text(c, "message"))));
+    if let Some(c) = condition(object, "ReplicaFailure").filter(|c| c.is_true()) {
+        return failed(Text::own("its pods cannot be created: ").and(Text::foreign(c.message())));
     }
     let wanted = number(object, "/spec/replicas").unwrap_or(1);
     let status = Status(object);
@@ -243,10 +243,10 @@ fn replica_set(object: &Value) -> Health {
 }
 
 fn job(object: &Value) -> Health {
-    if let Some(condition) = condition(object, "Failed").filter(|c| text(c, "status") == "True") {
-        return failed(Text::own("it failed: ").and(Text::foreign(text(condition, "message"))));
+    if let Some(condition) = condition(object, "Failed").filter(|c| c.is_true()) {
+        return failed(Text::own("it failed: ").and(Text::foreign(condition.message())));
     }
-    if condition(object, "Complete").is_some_and(|c| text(c, "status") == "True") {
+    if condition(object, "Complete").is_some_and(Condition::is_true) {
         return Health::Ready;
     }
     if object.pointer("/spec/suspend").and_then(Value::as_bool) == Some(true) {
@@ -266,8 +266,8 @@ fn pod(object: &Value) -> Health {
         return if waits { progressing(reason) } else { failed(reason) };
     }
     match condition(object, "Ready") {
-        Some(c) if text(c, "status") == "True" => Health::Ready,
-        Some(c) if !text(c, "message").is_empty() => progressing(Text::foreign(text(c, "message"))),
+        Some(c) if c.is_true() => Health::Ready,
+        Some(c) if !c.message().is_empty() => progressing(Text::foreign(c.message())),
         _ => progressing(Text::own(format!("it is {}", phase.to_lowercase()))),
     }
 }
@@ -293,8 +293,8 @@ fn service(object: &Value) -> Health {
 /// An autoscaler that cannot find its target does nothing. Missing metrics do not matter: a new cluster has none for
 /// minutes.
 fn autoscaler(object: &Value) -> Health {
-    match condition(object, "AbleToScale").filter(|c| text(c, "status") == "False") {
-        Some(c) => progressing(Text::reason(text(c, "reason"), text(c, "message"))),
+    match condition(object, "AbleToScale").filter(|c| c.is_false()) {
+        Some(c) => progressing(Text::reason(c.reason(), c.message())),
         None => Health::Ready,
     }
 }
@@ -303,21 +303,19 @@ fn disruption_budget(object: &Value) -> Health {
     if let Some(stale) = stale(object) {
         return stale;
     }
-    match condition(object, "DisruptionAllowed").filter(|c| text(c, "reason") == "SyncFailed") {
-        Some(c) => progressing(Text::reason("SyncFailed", text(c, "message"))),
+    match condition(object, "DisruptionAllowed").filter(|c| c.reason() == "SyncFailed") {
+        Some(c) => progressing(Text::reason("SyncFailed", c.message())),
         None => Health::Ready,
     }
 }
 
 fn definition(object: &Value) -> Health {
-    if let Some(c) = condition(object, "NamesAccepted").filter(|c| text(c, "status") == "False") {
-        return failed(Text::own("its names are refused: ").and(Text::foreign(text(c, "message"))));
+    if let Some(c) = condition(object, "NamesAccepted").filter(|c| c.is_false()) {
+        return failed(Text::own("its names are refused: ").and(Text::foreign(c.message())));
     }
     match condition(object, "Established") {
-        Some(c) if text(c, "status") == "True" => Health::Ready,
-        Some(c) if text(c, "status") == "False" && text(c, "reason") != "Installing" => {
-            failed(Text::reason(text(c, "reason"), text(c, "message")))
-        }
+        Some(c) if c.is_true() => Health::Ready,
+        Some(c) if c.is_false() && c.reason() != "Installing" => failed(Text::reason(c.reason(), c.message())),
         _ => progressing("it is not established"),
     }
 }
@@ -325,8 +323,8 @@ fn definition(object: &Value) -> Health {
 /// Whether the API's own server answers.
 fn api_service(object: &Value) -> Health {
     match condition(object, "Available") {
-        Some(c) if text(c, "status") == "True" => Health::Ready,
-        Some(c) => progressing(Text::reason(text(c, "reason"), text(c, "message"))),
+        Some(c) if c.is_true() => Health::Ready,
+        Some(c) => progressing(Text::reason(c.reason(), c.message())),
         None => progressing("it is not known yet whether its server answers"),
     }
 }
@@ -334,9 +332,7 @@ fn api_service(object: &Value) -> Health {
 /// A custom resource by the rules of kstatus. Without a condition it is ready if it exists.
 fn custom(object: &Value) -> Health {
     match condition(object, "Ready") {
-        Some(c) if text(c, "status") != "True" => {
-            progressing(Text::own("it is not ready: ").and(Text::foreign(text(c, "message"))))
-        }
+        Some(c) if !c.is_true() => progressing(Text::own("it is not ready: ").and(Text::foreign(c.message()))),
         _ => Health::Ready,
     }
 }
@@ -366,8 +362,8 @@ impl Status<'_> {
     }
 }
 
-fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
-    object.pointer("/status/conditions")?.as_array()?.iter().find(|c| text(c, "type") == name)
+fn condition<'a>(object: &'a Value, name: &str) -> Option<Condition<'a>> {
+    Conditions::of_object(object).get(name)
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {

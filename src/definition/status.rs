@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::chart::Metadata;
 use crate::crd::Names;
+use crate::object::conditions::ConditionsWriter;
 
 /// Why a definition is ready or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,44 +79,19 @@ pub fn permitted(
             rules.join("; ")
         ),
     };
-    set(&mut status, "Permitted", word, reason, &message, generation, now);
+    let mut conditions = ConditionsWriter::new(old, generation, now);
+    conditions.set_status("Permitted", word, reason, &message);
+    conditions.write(&mut status);
     status
-}
-
-/// Sets a condition; its time changes with its status.
-fn set(
-    status: &mut Map<String, Value>,
-    name: &str,
-    word: &str,
-    reason: &str,
-    message: &str,
-    generation: i64,
-    now: &str,
-) {
-    let mut list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let before = list.iter().find(|condition| condition["type"] == name && condition["status"] == word);
-    let since = before.and_then(|before| before.get("lastTransitionTime")).cloned();
-    let new = json!({
-        "type": name,
-        "status": word,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": since.unwrap_or_else(|| now.into()),
-        "observedGeneration": generation,
-    });
-    match list.iter_mut().find(|condition| condition["type"] == name) {
-        Some(old) => *old = new,
-        None => list.push(new),
-    }
-    status.insert("conditions".into(), list.into());
 }
 
 /// The status after a report; the time of a condition that stays is kept.
 pub fn status(old: &Map<String, Value>, report: &Report<'_>) -> Map<String, Value> {
     let mut status = old.clone();
     status.insert("observedGeneration".into(), report.generation.into());
-    let ready = if report.reason == Reason::Served { "True" } else { "False" };
-    set(&mut status, "Ready", ready, report.reason.word(), report.message, report.generation, report.now);
+    let mut conditions = ConditionsWriter::new(old, report.generation, report.now);
+    conditions.set("Ready", report.reason == Reason::Served, report.reason.word(), report.message);
+    conditions.write(&mut status);
     if let Some((chart, names)) = report.served {
         let Names { group, version, kind, plural, scope } = names;
         status.insert(

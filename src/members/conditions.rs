@@ -18,7 +18,7 @@ const NOT_UPGRADED: &str = "Version";
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
+pub struct ClusterCondition {
     /// One of [`TYPES`].
     pub name: &'static str,
     /// Whether its status is `True`.
@@ -36,10 +36,10 @@ pub fn conditions(
     latch: &Latch,
     doing: &Doing,
     status: &Map<String, Value>,
-) -> Vec<Condition> {
+) -> Vec<ClusterCondition> {
     let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();
     let condition =
-        |name, on, reason: &str, message: String| Condition { name, on, reason: reason.to_owned(), message };
+        |name, on, reason: &str, message: String| ClusterCondition { name, on, reason: reason.to_owned(), message };
     let stopped = match doing {
         Doing::Stopped { reason, why } => Some((*reason, why.clone())),
         _ => None,
@@ -76,7 +76,7 @@ pub fn conditions(
 
 #[cfg(test)]
 mod tests {
-    use super::{Condition, conditions};
+    use super::{ClusterCondition, conditions};
     use crate::members::document::Set;
     use crate::members::progress::Doing;
     use crate::members::workload::{Latch, Pod, Recovery, Workload};
@@ -99,7 +99,7 @@ mod tests {
         let status: Map<String, Value> = status.as_object().unwrap().clone();
         let all = conditions(&Set { size: 3, ..Set::example() }, &workload, latch, doing, &status);
         all.into_iter()
-            .map(|Condition { name, on, reason, message }| (name.to_owned(), on, format!("{reason}|{message}")))
+            .map(|ClusterCondition { name, on, reason, message }| (name.to_owned(), on, format!("{reason}|{message}")))
             .collect()
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::conditions::{Condition, conditions};
+use super::conditions::{ClusterCondition, conditions};
 use super::document::{DriverName, Set};
 use super::primary::state::{ChangeKind, Latched};
 use super::workload::{Latch, Mode, Move, MoveKind, VolumeClaim, Workload};
@@ -41,7 +41,7 @@ pub struct MembersStatus {
     /// Whether the status lists the pods and has the conditions of coreos' etcd-operator: it has one set, of etcd.
     pub as_coreos: bool,
     /// coreos' conditions, if the status has them.
-    pub conditions: Option<Vec<Condition>>,
+    pub conditions: Option<Vec<ClusterCondition>>,
     /// Why the release is not ready: reason and message.
     pub unready: Option<(&'static str, String)>,
     /// Whether `unready` is a problem that somebody should know of.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::pods::PodFacts;
+use crate::object::conditions::Conditions;
 use crate::plan::status::REPAIRS;
 
 /// Members, operations and pods that are remembered of one release: each.
@@ -130,16 +131,14 @@ pub fn short(uid: &str) -> String {
 impl Facts {
     /// The facts that a status says, without pods.
     pub fn of(uid: &str, status: &Map<String, Value>) -> Self {
-        let conditions = status.get("conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let condition = |name: &str| conditions.iter().find(|c| c["type"] == name);
-        let is = |name: &str| condition(name).is_some_and(|c| c["status"] == "True");
-        let drifted = condition("Drifted");
+        let conditions = Conditions::of(status);
+        let drifted = conditions.get("Drifted");
         let mut facts = Self {
             uid: short(uid),
             revision: status.get("release").and_then(|release| release.get("revision")?.as_u64()).unwrap_or(0),
-            problem: problem(&condition, &is),
-            ready: is("Ready"),
-            contested: drifted.is_some_and(|c| c["status"] == "True" && c["reason"] == "Contested"),
+            problem: problem(conditions),
+            ready: conditions.is_true("Ready"),
+            contested: drifted.is_some_and(|drifted| drifted.is_true() && drifted.reason() == "Contested"),
             repairs: status.get("release").and_then(|release| release.get(REPAIRS)?.as_u64()).unwrap_or(0),
             ..Self::default()
         };
@@ -201,22 +200,20 @@ fn members(entry: &Value) -> Vec<String> {
     ordinals.map(|ordinal| word(&format!("{pods}-{ordinal}"))).collect()
 }
 
-fn problem<'s>(condition: &impl Fn(&str) -> Option<&'s Value>, is: &impl Fn(&str) -> bool) -> Option<Problem> {
-    let reason = |name: &str| condition(name).and_then(|c| c["reason"].as_str()).unwrap_or_default();
-    if is("Stalled") {
-        return Some(Problem { stage: Stage::Stalled, reason: word(reason("Stalled")), about: String::new() });
+fn problem(conditions: Conditions<'_>) -> Option<Problem> {
+    if let Some(stalled) = conditions.get("Stalled").filter(|stalled| stalled.is_true()) {
+        return Some(Problem { stage: Stage::Stalled, reason: word(stalled.reason()), about: String::new() });
     }
-    let unready = condition("Ready").filter(|c| c["status"] == "False")?;
-    let of = reason("Ready");
-    if (is("ReleaseFailed") || is("Irreconcilable")) && !ON_ITS_WAY.contains(&of) {
+    let unready = conditions.get("Ready").filter(|ready| ready.is_false())?;
+    let of = unready.reason();
+    if (conditions.is_true("ReleaseFailed") || conditions.is_true("Irreconcilable")) && !ON_ITS_WAY.contains(&of) {
         return Some(Problem { stage: Stage::Failed, reason: word(of), about: String::new() });
     }
     if ON_ITS_WAY.contains(&of) {
         return None;
     }
     // `KIND NAME: words of others`. What others say may quote a log or a value; the object is named by the chart.
-    let message = unready["message"].as_str().unwrap_or_default();
-    let about = message.split_once(": ").map_or("", |(about, _)| about);
+    let about = unready.message().split_once(": ").map_or("", |(about, _)| about);
     let about = if matches!(of, "Failed" | "Missing") { word(about) } else { String::new() };
     Some(Problem { stage: Stage::NotReady, reason: word(of), about })
 }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::state::State;
+use crate::object::conditions::{Conditions, ConditionsWriter};
 
 /// Bytes of a message of the condition.
 const MAX: usize = 500;
@@ -58,17 +59,14 @@ pub struct Report<'r> {
 /// The new status. The message of a condition that stays is kept: servers put numbers into their answers, which would be news each time.
 pub fn status(old: &Map<String, Value>, report: &Report<'_>) -> Map<String, Value> {
     let mut status = old.clone();
-    let word = if report.reason == Reason::Watching { "True" } else { "False" };
-    let before = old.get("conditions").and_then(|list| list.get(0)).filter(|before| before["status"] == word);
-    let since =
-        before.and_then(|before| before.get("lastTransitionTime")).cloned().unwrap_or_else(|| report.now.into());
-    let same = before.filter(|before| before["reason"] == report.reason.word() && report.reason == Reason::SendFailed);
-    let message = same.map_or_else(|| bound(report.message).into(), |before| before["message"].clone());
-    status.insert(
-        "conditions".into(),
-        json!([{"type": "Ready", "status": word, "reason": report.reason.word(), "message": message,
-            "lastTransitionTime": since, "observedGeneration": report.generation}]),
-    );
+    let same = Conditions::of(old).get("Ready").filter(|before| {
+        let fails = before.is_false() && report.reason == Reason::SendFailed;
+        fails && before.reason() == report.reason.word()
+    });
+    let message = same.map_or_else(|| bound(report.message), |before| before.message().to_owned());
+    let mut conditions = ConditionsWriter::new(old, report.generation, report.now);
+    conditions.set("Ready", report.reason == Reason::Watching, report.reason.word(), &message);
+    conditions.write(&mut status);
     status.insert("observedGeneration".into(), report.generation.into());
     let sent = old.get("sent").and_then(Value::as_u64).unwrap_or(0).saturating_add(report.sent);
     status.insert("sent".into(), sent.into());

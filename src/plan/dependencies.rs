@@ -8,6 +8,7 @@ use super::situation::Refusal;
 use crate::kind::bounds;
 use crate::kind::depends_on::{Dependency, Taken};
 use crate::names;
+use crate::object::conditions::Conditions;
 use crate::release::status_fields::is_too_long;
 
 /// Reason of conditions: another custom resource is not ready.
@@ -99,12 +100,10 @@ fn look(taken: &[Taken], target: &Target) -> Result<Map<String, Value>, String> 
     if status.get("observedGeneration").and_then(Value::as_i64) != Some(generation) {
         return Err("its last change is not handled yet".to_owned());
     }
-    let conditions = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
-    let text = |condition: &Value, key: &str| condition.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    match conditions.into_iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some("Ready")) {
-        Some(ready) if text(ready, "status") == "True" => {}
+    match Conditions::of(status).get("Ready") {
+        Some(ready) if ready.is_true() => {}
         // Its message may be of its own dependency. Its reader finds it there.
-        Some(ready) => return Err(format!("it is not ready ({})", text(ready, "reason"))),
+        Some(ready) => return Err(format!("it is not ready ({})", ready.reason())),
         None => return Err("it has no condition Ready".to_owned()),
     }
     let value = |taken: &Taken| match taken.source.find_in(status) {

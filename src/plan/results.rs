@@ -7,7 +7,7 @@
 use crate::names;
 use serde_json::{Map, Value};
 
-use super::status::bound;
+use crate::object::conditions::bound;
 
 /// The annotation of a chart whose pods have results.
 pub const CHART: &str = names::RESULTS;

@@ -14,14 +14,13 @@ use super::fields;
 use super::operations;
 use super::reasons::CONDITIONS;
 use super::situation::{Drift, Situation};
-use crate::members::conditions::{Condition, TYPES};
+use crate::members::conditions::{ClusterCondition, TYPES};
 use crate::members::progress::MembersStatus;
+use crate::object::conditions::{Condition, ConditionsWriter, bound};
 use crate::release::live::{Health, Scale};
 use crate::release::object::ObjectId;
 use crate::release::record::ChartLabel;
 
-/// Bytes of a condition's message; Kubernetes allows 32 KiB, and people read the first lines.
-pub const MAX_MESSAGE: usize = 2048;
 /// Reason of the condition and the event about annotations that the kind does not allow.
 pub const NOT_ALLOWED: &str = "AnnotationNotAllowed";
 /// The field of `status.release` that counts the repairs of drift: two repairs of the same object differ in nothing else.
@@ -139,7 +138,7 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
         _ => {}
     }
     let spent = attempts::read(&status, report.attempt).spent && report.failure.is_some() && counts(report);
-    let mut conditions = Conditions::read(report);
+    let mut conditions = ConditionsWriter::new(report.old, report.generation, report.now);
     conditions.set("Initialized", true, "", "");
     helm_conditions(report, &mut conditions);
     ready_conditions(report, spent, &mut conditions);
@@ -149,7 +148,7 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
     operation_conditions(report, &mut conditions);
     dependency_condition(report, &mut conditions);
     notice_condition(report, &mut conditions);
-    status.insert("conditions".into(), Value::Array(conditions.list));
+    conditions.write(&mut status);
     if let Some(release) = &report.release {
         let before = || report.old.get("deployedRelease")?.get("manifest").cloned();
         let manifest = match &release.manifest {
@@ -252,14 +251,13 @@ fn renders_again(report: &Report<'_>) -> bool {
 
 /// Reports contested fields and their manager in a status. The condition becomes `False` when no field is contested any more.
 pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, message: Option<&str>) {
-    let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut conditions = Conditions { list, now, generation };
+    let mut conditions = ConditionsWriter::new(status, generation, now);
     match message {
         Some(message) => conditions.set("Drifted", true, "Contested", message),
         None if is_contested(&conditions) => conditions.set("Drifted", false, "Settled", ""),
         None => return,
     }
-    status.insert("conditions".into(), Value::Array(conditions.list));
+    conditions.write(status);
 }
 
 /// The status of a custom resource whose release is gone, while finalizers of others hold it.
@@ -280,8 +278,7 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
     ] {
         status.remove(gone);
     }
-    let list = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut conditions = Conditions { list, now, generation };
+    let mut conditions = ConditionsWriter::new(old, generation, now);
     let message = format!(
         "the release is uninstalled; waiting for the finalizers {} to be removed by their owners",
         holders.join(", ")
@@ -293,15 +290,14 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
     conditions.set("Ready", false, "Uninstalled", &message);
     conditions.set("Reconciling", false, "Uninstalled", "");
     conditions.set("Stalled", false, "Uninstalled", "");
-    status.insert("conditions".into(), Value::Array(conditions.list));
+    conditions.write(&mut status);
     status
 }
 
 /// The status of a custom resource that nobody serves any more, because this definition of its chart was deleted and left it.
 pub fn not_served(old: &Map<String, Value>, generation: i64, now: &str, definition: &str) -> Map<String, Value> {
     let mut status = old.clone();
-    let list = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut conditions = Conditions { list, now, generation };
+    let mut conditions = ConditionsWriter::new(old, generation, now);
     let message = format!(
         "nobody serves this custom resource: the ChartDefinition {definition} was deleted with onDelete: Orphan. Its objects stay as they \
          are; a deletion of it deletes those that it owns, without hooks"
@@ -309,17 +305,16 @@ pub fn not_served(old: &Map<String, Value>, generation: i64, now: &str, definiti
     conditions.set("Ready", false, "NotServed", &message);
     conditions.set("Stalled", true, "NotServed", &message);
     conditions.set("Reconciling", false, "NotServed", "");
-    status.insert("conditions".into(), Value::Array(conditions.list));
+    conditions.write(&mut status);
     status
 }
 
 /// Reports in a status that a pass panicked, until the next pass ends.
 pub fn panicked(status: &mut Map<String, Value>, generation: i64, now: &str, reason: &str, message: &str) {
-    let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut conditions = Conditions { list, now, generation };
+    let mut conditions = ConditionsWriter::new(status, generation, now);
     conditions.set("Irreconcilable", true, "ReconcileError", message);
     conditions.set("Ready", false, reason, message);
-    status.insert("conditions".into(), Value::Array(conditions.list));
+    conditions.write(status);
 }
 
 /// The JSON merge patch that turns one status into another, or `None` when they are equal.
@@ -348,20 +343,7 @@ pub fn difference(old: &Value, new: &Value) -> Value {
     Value::Object(patch)
 }
 
-/// Cuts a message to [`MAX_MESSAGE`].
-pub fn bound(message: &str) -> String {
-    const MARK: &str = " …";
-    if message.len() <= MAX_MESSAGE {
-        return message.to_owned();
-    }
-    let mut end = MAX_MESSAGE - MARK.len();
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}{MARK}", &message[..end])
-}
-
-fn helm_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+fn helm_conditions(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     if let Situation::Refused(refusal) = report.situation {
         conditions.set("Irreconcilable", true, "ReconcileError", &refusal.message);
         return;
@@ -381,13 +363,13 @@ fn helm_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
         };
         match (reason, &report.release) {
             (Some(reason), _) => conditions.set("Deployed", true, reason, report.notes.unwrap_or_default()),
-            (None, Some(release)) if !conditions.has("Deployed") => {
+            (None, Some(release)) if !conditions.read().is_true("Deployed") => {
                 let reason = if release.revision > 1 { "UpgradeSuccessful" } else { "InstallSuccessful" };
                 conditions.set("Deployed", true, reason, report.notes.unwrap_or_default());
             }
             (None, _) => {}
         }
-        let repaired = matches!(report.situation, Situation::Drifted(_)) && !conditions.has("Stalled");
+        let repaired = matches!(report.situation, Situation::Drifted(_)) && !conditions.read().is_true("Stalled");
         if repaired && !has_attempts(report) || ends_attempts(report) && report.verb != Verb::CreateCrds {
             conditions.remove("ReleaseFailed");
             conditions.remove("Irreconcilable");
@@ -412,7 +394,7 @@ fn has_attempts(report: &Report<'_>) -> bool {
     report.old.contains_key("lastAttempted")
 }
 
-fn ready_conditions(report: &Report<'_>, spent: bool, conditions: &mut Conditions<'_>) {
+fn ready_conditions(report: &Report<'_>, spent: bool, conditions: &mut ConditionsWriter<'_>) {
     let stalled = match (report.situation, report.failure) {
         (Situation::Refused(refusal), _) => Some((refusal.reason, refusal.message.clone())),
         (_, Some(failure)) if spent => Some((failure.reason, given_up(failure))),
@@ -423,13 +405,14 @@ fn ready_conditions(report: &Report<'_>, spent: bool, conditions: &mut Condition
     let blocked = matches!(report.situation, Situation::Blocked | Situation::RollBack(_) | Situation::Abandoned)
         || report.verb == Verb::RollBack
         || report.failure.is_some() && was_spent(report)
-        || matches!(report.situation, Situation::Drifted(_)) && conditions.has("Stalled");
+        || matches!(report.situation, Situation::Drifted(_)) && conditions.read().is_true("Stalled");
     if report.waiting.is_some() && is_held_by_a_hook(report) {
         return;
     }
     let stands_still = matches!(report.situation, Situation::Paused(_)) || report.dry_run.is_some();
     if blocked && report.failure.is_none() {
-        if let Some((reason, message)) = conditions.of("Stalled") {
+        let of = |stalled: Condition<'_>| (stalled.reason().to_owned(), stalled.message().to_owned());
+        if let Some((reason, message)) = conditions.read().get("Stalled").map(of) {
             conditions.set("Ready", false, &reason, &message);
         }
         return;
@@ -477,7 +460,7 @@ fn given_up(failure: &Failure) -> String {
 }
 
 /// `Paused` and `DryRun`: present only while the switch is on.
-fn switch_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+fn switch_conditions(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     match report.situation {
         Situation::Paused(_) => {
             conditions.set(
@@ -500,29 +483,20 @@ fn switch_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
 }
 
 /// Those of coreos' etcd-operator, which also had `lastUpdateTime`.
-fn member_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+fn member_conditions(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     let Some(told) = report.members.filter(|told| told.gone || told.conditions.is_some()) else { return };
     for name in TYPES {
-        let of_type = |condition: &&Condition| condition.name == name;
-        let found = told.conditions.iter().flatten().find(of_type);
+        let found = told.conditions.iter().flatten().find(|condition| condition.name == name);
         if found.is_none() {
             conditions.remove(name);
         }
-        let Some(Condition { on, reason, message, .. }) = found else { continue };
-        let was = conditions.at(name).map(|at| conditions.list[at].clone());
-        conditions.set(name, *on, reason, message);
-        let Some(at) = conditions.at(name) else { continue };
-        let updated = was.as_ref().and_then(|was| was.get("lastUpdateTime")).filter(|_| {
-            let same = |key: &str| was.as_ref().and_then(|was| was.get(key)) == conditions.list[at].get(key);
-            ["status", "reason", "message"].into_iter().all(same)
-        });
-        let updated = updated.cloned().unwrap_or_else(|| conditions.now.into());
-        conditions.list[at]["lastUpdateTime"] = updated;
+        let Some(ClusterCondition { on, reason, message, .. }) = found else { continue };
+        conditions.set_with_update_time(name, *on, reason, message);
     }
 }
 
 /// Present only while true: what an operation waits for before it begins, and why one failed.
-fn operation_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+fn operation_conditions(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     let Some(told) = report.operations else { return };
     for (name, said) in [("OperationPending", &told.pending), ("OperationFailed", &told.failed)] {
         match said {
@@ -533,7 +507,7 @@ fn operation_conditions(report: &Report<'_>, conditions: &mut Conditions<'_>) {
 }
 
 /// Present only where there are dependencies.
-fn dependency_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+fn dependency_condition(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     if report.dependencies.is_empty() {
         conditions.remove("DependenciesReady");
     } else if let Some((ready, reason, message)) = dependencies::condition(report.dependencies) {
@@ -542,7 +516,7 @@ fn dependency_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
 }
 
 /// Present only while messages wait. What the target answered stands in the status of the notice: it changes with each attempt.
-fn notice_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+fn notice_condition(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     match report.undelivered {
         None => {}
         Some([]) => conditions.remove(NOTICES_FAILING),
@@ -559,12 +533,13 @@ fn notice_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
 }
 
 /// Whether the condition `Drifted` reports a contested field, which [`contested`] ends.
-fn is_contested(conditions: &Conditions<'_>) -> bool {
-    conditions.has("Drifted") && conditions.of("Drifted").is_some_and(|(reason, _)| reason == "Contested")
+fn is_contested(conditions: &ConditionsWriter<'_>) -> bool {
+    let drifted = conditions.read().get("Drifted");
+    drifted.is_some_and(|drifted| drifted.is_true() && drifted.reason() == "Contested")
 }
 
 /// `Drifted`: objects differ from the deployed revision, and why they are left so; or what was repaired last.
-fn drift_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
+fn drift_condition(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     let (drift, reason) = match (report.situation, report.failure) {
         (Situation::Paused(drift), _) => (drift, "Paused"),
         (Situation::Drifted(drift), _) if report.dry_run.is_some() => (drift, "DryRun"),
@@ -575,7 +550,7 @@ fn drift_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
             return;
         }
         _ => {
-            if conditions.has("Drifted") && !matches!(report.situation, Situation::Waiting) {
+            if conditions.read().is_true("Drifted") && !matches!(report.situation, Situation::Waiting) {
                 conditions.set("Drifted", false, "Repaired", "");
             }
             return;
@@ -590,7 +565,7 @@ fn drift_condition(report: &Report<'_>, conditions: &mut Conditions<'_>) {
         let more = texts.count();
         let message = if more == 0 { first } else { format!("{first}, and {more} more") };
         conditions.set("Drifted", true, reason, &message);
-    } else if conditions.has("Drifted") {
+    } else if conditions.read().is_true("Drifted") {
         conditions.set("Drifted", false, "Repaired", "");
     }
 }
@@ -678,52 +653,6 @@ fn resources(report: &Report<'_>) -> Value {
         entry
     };
     all.into_iter().take(MAX_RESOURCES).map(entry).collect()
-}
-
-/// The conditions, with `lastTransitionTime` kept while the status does not change.
-struct Conditions<'a> {
-    list: Vec<Value>,
-    now: &'a str,
-    generation: i64,
-}
-
-impl<'a> Conditions<'a> {
-    fn read(report: &Report<'a>) -> Self {
-        let list = report.old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-        Self { list, now: report.now, generation: report.generation }
-    }
-    fn at(&self, name: &str) -> Option<usize> {
-        self.list.iter().position(|c| c.get("type").and_then(Value::as_str) == Some(name))
-    }
-    fn has(&self, name: &str) -> bool {
-        self.at(name).is_some_and(|i| self.list[i].get("status").and_then(Value::as_str) == Some("True"))
-    }
-    fn of(&self, name: &str) -> Option<(String, String)> {
-        let condition = &self.list[self.at(name)?];
-        let text = |key: &str| condition.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        Some((text("reason"), text("message")))
-    }
-    fn remove(&mut self, name: &str) {
-        if let Some(at) = self.at(name) {
-            self.list.remove(at);
-        }
-    }
-    fn set(&mut self, name: &str, on: bool, reason: &str, message: &str) {
-        let status = if on { "True" } else { "False" };
-        let at = self.at(name);
-        let since = at
-            .map(|i| &self.list[i])
-            .filter(|c| c.get("status").and_then(Value::as_str) == Some(status))
-            .and_then(|c| c.get("lastTransitionTime").and_then(Value::as_str))
-            .unwrap_or(self.now)
-            .to_owned();
-        let condition = json!({"type": name, "status": status, "reason": reason, "message": bound(message.trim_end()),
-            "lastTransitionTime": since, "observedGeneration": self.generation});
-        match at {
-            Some(at) => self.list[at] = condition,
-            None => self.list.push(condition),
-        }
-    }
 }
 
 #[cfg(test)]

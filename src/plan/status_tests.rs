@@ -2,7 +2,7 @@
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
-use super::{Failure, MAX_MESSAGE, Manifest, Release, Report, bound, patch, status, uninstalled};
+use super::{Failure, Manifest, Release, Report, patch, status, uninstalled};
 use crate::members::progress::MembersStatus;
 use crate::plan::Verb;
 use crate::plan::attempts::{self, MAX_ATTEMPTS, Retry};
@@ -231,12 +231,6 @@ fn a_patch_names_what_has_to_go_and_nothing_that_stays() {
     let old = json!({"a": {"b": {"c": {"d": 1, "e": [1]}}}}).as_object().unwrap().clone();
     let new = json!({"a": {"b": {"c": {"e": [2]}}}}).as_object().unwrap().clone();
     assert_eq!(patch(&old, &new), Some(json!({"a": {"b": {"c": {"d": null, "e": [2]}}}})));
-}
-
-#[test]
-fn a_message_is_cut_between_characters() {
-    let cut = bound(&"é".repeat(MAX_MESSAGE));
-    assert!(cut.len() <= MAX_MESSAGE && cut.ends_with('…'));
 }
 
 #[test]

@@ -46,6 +46,7 @@ use crate::cluster::watch::{End, watch};
 use crate::harm;
 use crate::kind::Kind;
 use crate::members::drivers::Drivers;
+use crate::object::conditions::Conditions;
 use crate::release::secret::SELECTOR;
 use crate::telemetry::collect::{CreatedAt, DatabaseSight, STATES, State};
 use crate::telemetry::metrics::{Metrics, PassResult};
@@ -492,8 +493,7 @@ fn states(cache: &Cache, kinds: &Kinds) -> Vec<(State, i64)> {
     }
     for (key, cr) in cache.crs() {
         let status = cr.status();
-        let conditions = status.get("conditions").and_then(|c| c.as_array()).map_or(&[][..], Vec::as_slice);
-        let is = |name: &str| conditions.iter().any(|c| c["type"] == name && c["status"] == "True");
+        let is = |name: &str| Conditions::of(&status).is_true(name);
         let state = match () {
             () if cr.deleting => "uninstalling",
             () if is("Stalled") => "stalled",

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::document::Operations;
 use super::next::named;
 use super::state::{Ended, Last, OperationResult, Running, StoredOperations, seconds};
-use crate::plan::status::bound;
+use crate::object::conditions::bound;
 
 /// For the status.
 #[derive(Clone, Debug, Default, PartialEq)]

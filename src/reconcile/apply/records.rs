@@ -422,7 +422,7 @@ impl Run<'_> {
     fn failure(&self, what: &str, error: &Error) -> String {
         let text = Text::own(format!("{what} {:?} failed: ", &*self.observed.owner.release_name)).and(error.text());
         // The text is masked before it is cut, since half a secret would not be found.
-        crate::plan::status::bound(&self.ctx.show(self.observed, &text))
+        crate::object::conditions::bound(&self.ctx.show(self.observed, &text))
     }
 
     /// Patches the Secret of the plan's revision. The resourceVersion makes the patch fail if somebody else has written

@@ -11,6 +11,7 @@ use crate::crd;
 use crate::kind::bounds;
 use crate::kind::rollout::Rollout;
 use crate::kind::switches::Switches;
+use crate::object::conditions::{Condition, Conditions};
 use crate::plan::attempts;
 use crate::plan::rollout::{Member, State};
 use crate::reconcile::charts::{Loaded, Served};
@@ -59,7 +60,7 @@ pub fn members(
             state,
             may_move,
             is_canary: policy.canary.as_ref().is_some_and(|canary| canary.matches(&cr.labels)),
-            is_ready: condition(&status, "Ready").is_some_and(|ready| ready["status"] == "True"),
+            is_ready: Conditions::of(&status).is_true("Ready"),
             key,
         });
     }
@@ -81,8 +82,8 @@ fn state(
     let terminal = status.get("lastAttempted").is_some_and(|last| last["terminal"] == true);
     let failed = || State::Failed(attempts::reason(status).unwrap_or("it failed").to_owned());
     let has = newest.chart.as_deref() == Some(&*goal.digest) || newest.chart.is_none() && served.is_current(key);
-    let ready = condition(status, "Ready");
-    let since = ready.and_then(|ready| ready["lastTransitionTime"].as_str()?.parse::<jiff::Timestamp>().ok());
+    let ready = Conditions::of(status).get("Ready");
+    let since = ready.and_then(|ready| ready.since().parse::<jiff::Timestamp>().ok());
     // Labels of a record are a tenant's, who could hold up all others with a time to come: the API server's own time counts.
     let created = newest.created.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second);
     let since = since.map_or(0, jiff::Timestamp::as_second).max(created).min(now);
@@ -92,7 +93,7 @@ fn state(
     if has {
         served.arrived(key);
         let is_of_it = status.get("release").is_some_and(|release| release["revision"] == newest.revision);
-        let is_ready = ready.is_some_and(|ready| ready["status"] == "True");
+        let is_ready = ready.is_some_and(Condition::is_true);
         return match newest.status {
             Status::Deployed if is_of_it && is_ready => State::Ready(since),
             _ => State::Moves(since),
@@ -107,10 +108,6 @@ fn state(
         () if switches.dry_run => State::Left("it has dry-run".to_owned()),
         () => State::Waits,
     }
-}
-
-fn condition<'s>(status: &'s Map<String, Value>, name: &str) -> Option<&'s Value> {
-    status.get("conditions")?.as_array()?.iter().find(|condition| condition["type"] == name)
 }
 
 /// Finds out whether the new chart takes the values of a custom resource, as a rendering: outside the workers, within limits, and in the
