@@ -1,4 +1,4 @@
-//! `docs/reference`: what stands between `<!-- generated: NAME -->` and `<!-- end -->` is made from the tables of the code, from the metrics as
+//! `docs/reference` and tables of other pages: what stands between `<!-- generated: NAME -->` and `<!-- end -->` is made from the tables of the code, from the metrics as
 //! they are registered, and from the program's own help. `REWRITE_REFERENCE=1 cargo test --test reference` writes it again.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +12,8 @@ use regex::Regex;
 use tillerman::inputs::{Limit, inputs};
 use tillerman::kind::switches::{HELM_OPERATOR, PREFIX, SWITCHES, THEIRS};
 use tillerman::kind::watches::FIELDS;
+use tillerman::members::rows::Row;
+use tillerman::members::{etcd, primary};
 use tillerman::plan::reasons::{CONDITIONS, EVENTS, REASONS};
 use tillerman::release::object::Gvk;
 use tillerman::telemetry::collect::{CreatedAt, DatabaseLabels, DatabaseSight, MemberLabels, State};
@@ -67,7 +69,24 @@ fn parts() -> BTreeMap<&'static str, String> {
         ("inputs", of_inputs()),
         ("metrics", metrics()),
         ("commands", commands()),
+        ("decisions of primary", decisions(primary::decide::rows())),
+        ("decisions of etcd", decisions(etcd::decide::rows())),
     ])
+}
+
+/// The phases of a driver, each with its rows. They are numbered in the order in which they are tried.
+fn decisions(rows: impl Iterator<Item = &'static Row>) -> String {
+    let all: Vec<(usize, &Row)> = (1..).zip(rows).collect();
+    let phases = all.chunk_by(|(_, a), (_, b)| a.phase == b.phase);
+    let shown = phases.map(|rows| {
+        let cells = |(number, row): &(usize, &Row)| {
+            vec![number.to_string(), code(row.name), row.when.to_owned(), row.then.to_owned()]
+        };
+        let phase = rows[0].1.phase;
+        let table = table(&["row", "name", "condition", "action"], rows.iter().map(cells));
+        format!("### {}\n{}\n\n{table}", phase.name, phase.about)
+    });
+    shown.collect::<Vec<_>>().join("\n")
 }
 
 /// The table of `docs/explanation/security.md`. The hostile texts of `tests/hostile.rs` show what no test is named for.
@@ -240,7 +259,10 @@ fn page(text: &str, parts: &BTreeMap<&'static str, String>) -> (String, Vec<Stri
 fn pages() -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join("docs/reference")).unwrap();
     let mut found: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    found.push(root().join("docs/explanation/security.md"));
+    found.extend(
+        ["docs/explanation/security.md", "docs/design/members.md", "docs/design/primary.md"]
+            .map(|page| root().join(page)),
+    );
     found.sort();
     found
 }

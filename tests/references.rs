@@ -1,9 +1,12 @@
-//! References resolve: rules, rows and faults that comments and names of tests cite by a code, links between documents, and paths of
-//! documents.
+//! References resolve: rules and faults that comments and names of tests cite by a code, rows that they cite by a name, links between
+//! documents, and paths of documents.
 //!
-//! A comment cites `docs/design/applying.md A3`, `docs/design/members.md row 7` or `docs/design/lessons.md pain 4`. If the page is not beside
-//! the code, the documentation of the file (`//!`) names it: then it is the page of all codes in the file, those in names of tests
-//! included (`a3_…`, `row7_…`). On its page a code has an anchor: it begins a heading, a list item in bold, or a row of a table.
+//! A comment cites `docs/design/applying.md A3` or `docs/design/lessons.md pain 4`. If the page is not beside the code, the documentation of
+//! the file (`//!`) names it: then it is the page of all codes in the file, those in names of tests included (`a3_…`). On its page a code
+//! has an anchor: it begins a heading, a list item in bold, or a row of a table.
+//!
+//! A row of a table of decisions is cited by the name of its function, in backticks after the word: its number changes with the order. Its
+//! anchor is the second cell of the row.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -65,8 +68,9 @@ fn anchors(page: &str) -> BTreeSet<String> {
             item.split("**").next().unwrap_or_default()
         } else if let Some(row) = line.strip_prefix("| ") {
             let cell = row.split('|').next().unwrap_or_default().trim().trim_matches('*');
-            if is_number(cell) {
-                found.insert(format!("row {cell}"));
+            let name = row.split('|').nth(1).unwrap_or_default().trim();
+            if is_number(cell) && is_name(name) {
+                found.insert(format!("row {name}"));
             }
             cell
         } else {
@@ -94,6 +98,12 @@ fn is_number(word: &str) -> bool {
     (1..=2).contains(&digits.len()) && digits.chars().all(|digit| digit.is_ascii_digit())
 }
 
+/// The name of a function, in backticks.
+fn is_name(word: &str) -> bool {
+    let name = word.strip_prefix('`').and_then(|word| word.strip_suffix('`')).unwrap_or_default();
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+}
+
 /// A code that a text cites, with the page that the text names for it.
 #[derive(Debug, PartialEq)]
 struct Citation {
@@ -113,7 +123,7 @@ fn citations(text: &str) -> Vec<Citation> {
             page = Some(path.trim_end_matches([',', '.', ':', ';']).to_owned());
         } else if is_code(bare) || is_code(&bare.replacen('-', "", 1)) || bare.starts_with('§') {
             found.push(Citation { code: bare.to_owned(), page: page.clone() });
-        } else if let Some(kind) = kind.filter(|_| is_number(bare)) {
+        } else if let Some(kind) = kind.filter(|kind| is_number(bare) || *kind == "row" && is_name(bare)) {
             found.push(Citation { code: format!("{kind} {bare}"), page: page.clone() });
             continue;
         }
@@ -157,7 +167,7 @@ fn header(source: &str) -> Vec<String> {
     words.filter(|word| is_page(word)).map(ToOwned::to_owned).collect()
 }
 
-/// Codes in names: of tests, and of the rows of a table of decisions.
+/// Codes in names of tests. A function `row_7_…` cites a row by its number, which has no anchor.
 fn names(source: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut is_test = false;
@@ -347,19 +357,22 @@ fn every_path_of_a_document_exists() {
 
 #[test]
 fn a_code_without_a_page_or_an_anchor_is_found() {
-    let page = "# Page\n### A3: Failed inputs\n- **I1** One.\n| 7 | a row |\n| F2 | killed |\n### Pain 4: Pending\n";
+    let page =
+        "# Page\n### A3: Failed inputs\n- **I1** One.\n| 7 | `joins` | a row |\n| F2 | killed |\n### Pain 4: Pending\n";
     let pages = BTreeMap::from([("docs/page.md".to_owned(), anchors(page))]);
     for (source, expected) in [
         ("// So it is (docs/page.md A3).", None),
-        ("// docs/page.md A3 and I1, row 7 and pain 4.", None),
+        ("// docs/page.md A3 and I1, row `joins` and pain 4.", None),
         ("//! Faults of docs/page.md.\n\n/// F2.\n#[test]\nfn f2b_it_is_killed() {}", None),
-        ("//! docs/page.md\nfn row_7_joins() {}\nassert!(x, \"row 7: late\");", None),
+        ("//! docs/page.md\nfn joins() {}\nassert!(x, \"row `joins`: late\");", None),
         ("fn a9_is_no_test() {}", None),
         ("// As A3 says.", Some("A3 is cited without a page")),
         ("// So it is (page.md A3).", Some("A3 has no anchor")),
         ("// So it is (docs/page.md A4).", Some("A4 has no anchor")),
-        ("// Rows 7 and 8 of docs/page.md.", Some("row 7 is cited without a page")),
-        ("//! docs/page.md\n// Rows 7 and 8.", Some("row 8 has no anchor")),
+        ("// Row `joins` of docs/page.md.", Some("row `joins` is cited without a page")),
+        ("//! docs/page.md\n// Row 7.", Some("row 7 has no anchor")),
+        ("//! docs/page.md\n// Rows `joins` and `leaves`.", Some("row `leaves` has no anchor")),
+        ("//! docs/page.md\nfn row_7_joins() {}", Some("row 7 has no anchor")),
         ("//! docs/page.md\n// Pains 4 and 5.", Some("pain 5 has no anchor")),
         ("// C-13: as before.", Some("C-13 is cited without a page")),
         ("// §0.1: as in the contract.", Some("§0.1 is cited without a page")),

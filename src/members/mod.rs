@@ -15,6 +15,7 @@
 //! - [`jobs`]: the driver that runs Jobs of the chart.
 //! - [`primary`]: the driver of databases with one primary and replicas.
 //! - [`drivers`]: drivers that a program registers.
+//! - [`rows`]: the tables of decisions of `etcd` and `primary`, as pages show them.
 //! - [`progress`]: what the status reports about members.
 //! - [`url`]: the ordinal that a URL belongs to.
 //! - [`substitute`]: what the operator inserts when it applies the StatefulSet.
@@ -29,6 +30,7 @@ pub mod etcd;
 pub mod jobs;
 pub mod primary;
 pub mod progress;
+pub mod rows;
 pub mod secret;
 pub mod substitute;
 pub mod url;

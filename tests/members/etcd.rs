@@ -1,6 +1,6 @@
 //! The driver of etcd.
 //!
-//! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md, rows those of docs/design/members.md.
+//! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -459,9 +459,9 @@ async fn f19_when_the_data_itself_is_too_much_it_is_reported_and_nothing_is_done
     cluster.assert_same_data().await;
 }
 
-/// Row 20: files with holes are rewritten when that is asked for, and clients go on writing.
+/// Files with holes are rewritten when that is asked for, and clients go on writing.
 #[tokio::test(flavor = "multi_thread")]
-async fn row20_files_with_holes_are_defragmented_one_by_one() {
+async fn files_with_holes_are_defragmented_one_by_one() {
     let mut cluster = Cluster::grown(3).await;
     let mut client = cluster.client(0).await;
     let mut revision = 0;

@@ -1,7 +1,7 @@
 //! Clusters of etcd under the operator: the API server, its controllers and the members are real; a process for each pod stands in for
 //! its container (`tests/support/node.rs`).
 //!
-//! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md, rows those of docs/design/members.md.
+//! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -369,7 +369,7 @@ fn f9_without_a_quorum_there_is_a_condition_and_an_event_and_nothing_is_done() {
 /// Two of three are destroyed for good. The user sets the annotation that the condition names. The third continues alone with its data, and
 /// the cluster grows again, even if the operator dies on the way.
 #[test]
-fn row5_a_quorum_that_is_lost_for_good_is_recovered_from_the_survivor_when_the_user_says_so() {
+fn a_quorum_that_is_lost_for_good_is_recovered_from_the_survivor_when_the_user_says_so() {
     let (cluster, mut operator) = Cluster::grown("etcdforce", 3, &json!({}));
     let id = cluster.cluster_id();
     let mut client = cluster.client(2).unwrap();
@@ -428,10 +428,10 @@ fn row5_a_quorum_that_is_lost_for_good_is_recovered_from_the_survivor_when_the_u
     drop(operator);
 }
 
-/// Row 0: when the custom resource goes nobody leaves. F24: over the claims that are left the same cluster comes back, if that is asked
+/// When the custom resource goes nobody leaves. F24: over the claims that are left the same cluster comes back, if that is asked
 /// for.
 #[test]
-fn row0_a_deletion_calls_no_member_and_kept_claims_are_the_same_cluster_again() {
+fn a_deletion_calls_no_member_and_kept_claims_are_the_same_cluster_again() {
     let (mut cluster, _operator) = Cluster::grown("etcddel", 3, &json!({}));
     let (id, before) = (cluster.cluster_id(), cluster.calls().len());
     let mut client = cluster.client(0).unwrap();
@@ -454,9 +454,9 @@ fn row0_a_deletion_calls_no_member_and_kept_claims_are_the_same_cluster_again() 
     assert_eq!(found.count(), 1);
 }
 
-/// Row 1: while the release is paused nothing is done, and afterwards it continues.
+/// While the release is paused nothing is done, and afterwards it continues.
 #[test]
-fn row1_a_pause_stops_members_from_coming_and_going() {
+fn a_pause_stops_members_from_coming_and_going() {
     let (mut cluster, operator) = Cluster::grown("etcdpause", 1, &json!({}));
     let before = cluster.calls().len();
     cluster.set(&json!({"size": 3}));

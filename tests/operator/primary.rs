@@ -1,7 +1,7 @@
 //! Databases with one primary and replicas under the operator: the API server, its controllers and the requests to agents are real; the
 //! agents hold a database in memory (`tests/support/agents.rs`).
 //!
-//! Rows are those of docs/design/primary.md.
+//! What the operator decides: docs/design/primary.md.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::RecvTimeoutError;
@@ -160,7 +160,7 @@ impl Cluster {
     }
 }
 
-/// Rows 1, 2, 15 to 19: 1 → 3, the primary is another after a fail-over, and hands over when it has to leave: 3 → 1. No acknowledged write
+/// 1 → 3, the primary is another after a fail-over, and hands over when it has to leave: 3 → 1. No acknowledged write
 /// is lost. The operator has exactly the rights that `tillerman rbac` prints for the chart.
 #[test]
 fn a_cluster_grows_fails_over_and_shrinks_with_its_primary_among_those_that_go() {
@@ -336,7 +336,7 @@ fn two_operators_of_which_one_is_suspended_lose_nothing() {
     cluster.assert_nothing_lost();
 }
 
-/// Row 7: only the operator does not reach the primary: it stays. Row 8: the primary and a replica are lost: nobody takes over by itself,
+/// Only the operator does not reach the primary: it stays. The primary and a replica are lost: nobody takes over by itself,
 /// and a person can accept the loss.
 #[test]
 fn a_primary_that_only_the_operator_does_not_reach_stays_and_a_double_failure_needs_a_person() {
@@ -381,9 +381,9 @@ fn a_primary_that_only_the_operator_does_not_reach_stays_and_a_double_failure_ne
     cluster.assert_nothing_lost();
 }
 
-/// Row 20: a new template restarts replicas first, and the primary hands over before its pod goes.
+/// A new template restarts replicas first, and the primary hands over before its pod goes.
 #[test]
-fn row_20_a_new_template_restarts_replicas_first_and_the_primary_last() {
+fn a_new_template_restarts_replicas_first_and_the_primary_last() {
     let (mut cluster, _operator) = Cluster::grown("primaryroll", 3);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
@@ -403,9 +403,9 @@ fn row_20_a_new_template_restarts_replicas_first_and_the_primary_last() {
     cluster.assert_nothing_lost();
 }
 
-/// Row 0: while a backup runs, no member comes, and a primary that is lost is replaced all the same.
+/// While a backup runs, no member comes, and a primary that is lost is replaced all the same.
 #[test]
-fn row_0_a_lost_primary_does_not_wait_for_the_end_of_an_operation() {
+fn a_lost_primary_does_not_wait_for_the_end_of_an_operation() {
     let (mut cluster, _operator) = Cluster::grown("primarybackup", 2);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
@@ -501,9 +501,9 @@ fn a_config_map_that_others_write_into_holds_up_no_fail_over() {
     assert!(operator.stop());
 }
 
-/// Row 14: the only replica is lost. Writes wait, and with `Degrade` they go on without acknowledgements. Then nobody takes over by itself.
+/// The only replica is lost. Writes wait, and with `Degrade` they go on without acknowledgements. Then nobody takes over by itself.
 #[test]
-fn row_14_writes_wait_for_a_lost_replica_or_go_on_as_the_chart_says() {
+fn writes_wait_for_a_lost_replica_or_go_on_as_the_chart_says() {
     let (mut cluster, operator) = Cluster::grown("primarydegrade", 2);
     cluster.set(&json!({"primary": {"silentAfter": "5s"}}));
     let writer = cluster.agents.writer(0);
@@ -534,9 +534,9 @@ fn row_14_writes_wait_for_a_lost_replica_or_go_on_as_the_chart_says() {
     cluster.assert_nothing_lost();
 }
 
-/// Row 13: an earlier primary cannot take a write back. With `Keep` it stays as it is, and the others go on.
+/// An earlier primary cannot take a write back. With `Keep` it stays as it is, and the others go on.
 #[test]
-fn row_13_a_diverged_member_is_kept_or_seeded_as_the_chart_says() {
+fn a_diverged_member_is_kept_or_seeded_as_the_chart_says() {
     let (mut cluster, _operator) = Cluster::grown("primarykeep", 3);
     cluster.set(&json!({"primary": {"onDiverged": "Keep"}}));
     let writer = cluster.agents.writer(0);
@@ -557,9 +557,9 @@ fn row_13_a_diverged_member_is_kept_or_seeded_as_the_chart_says() {
     cluster.assert_nothing_lost();
 }
 
-/// Row 6: all are killed at once. The primary goes on, as only it surely has all acknowledged writes.
+/// All are killed at once. The primary goes on, as only it surely has all acknowledged writes.
 #[test]
-fn row_6_after_a_full_outage_the_primary_goes_on() {
+fn after_a_full_outage_the_primary_goes_on() {
     let (cluster, _operator) = Cluster::grown("primaryoutage", 3);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
@@ -587,9 +587,9 @@ fn at_rest_the_operator_waits_for_the_end_of_the_primary() {
     });
 }
 
-/// Row 15: the volume of a replica is lost for good. Its member begins with an empty one, and is seeded.
+/// The volume of a replica is lost for good. Its member begins with an empty one, and is seeded.
 #[test]
-fn row_15_a_member_whose_volume_is_lost_gets_another_one() {
+fn a_member_whose_volume_is_lost_gets_another_one() {
     let (mut cluster, _operator) = Cluster::grown("primaryvolume", 3);
     cluster.set(&json!({"primary": {"deadAfter": "3s", "silentAfter": "5s"}}));
     let writer = cluster.agents.writer(0);
@@ -610,9 +610,9 @@ fn row_15_a_member_whose_volume_is_lost_gets_another_one() {
     cluster.assert_nothing_lost();
 }
 
-/// Row 2: the custom resource is deleted, and another one of its name adopts the volumes. The member with the most writes is the primary.
+/// The custom resource is deleted, and another one of its name adopts the volumes. The member with the most writes is the primary.
 #[test]
-fn row_2_the_volumes_of_an_earlier_cluster_are_adopted() {
+fn the_volumes_of_an_earlier_cluster_are_adopted() {
     let (mut cluster, _operator) = Cluster::grown("primaryadopt", 3);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
@@ -633,9 +633,9 @@ fn row_2_the_volumes_of_an_earlier_cluster_are_adopted() {
     cluster.assert_nothing_lost();
 }
 
-/// Row 7: no replica receives from the primary, which the operator reaches. It stays, and writes wait until the ways are back.
+/// No replica receives from the primary, which the operator reaches. It stays, and writes wait until the ways are back.
 #[test]
-fn row_7_a_primary_that_no_replica_reaches_stays_and_writes_wait() {
+fn a_primary_that_no_replica_reaches_stays_and_writes_wait() {
     let (cluster, _operator) = Cluster::grown("primarysevered", 3);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
@@ -658,9 +658,9 @@ fn row_7_a_primary_that_no_replica_reaches_stays_and_writes_wait() {
     cluster.assert_nothing_lost();
 }
 
-/// Row 19: a person asks for another primary. What is not safe is refused, and each text is done once.
+/// A person asks for another primary. What is not safe is refused, and each text is done once.
 #[test]
-fn row_19_a_requested_switch_over_is_done_once_or_refused_with_the_reason() {
+fn a_requested_switch_over_is_done_once_or_refused_with_the_reason() {
     let (cluster, operator) = Cluster::grown("primaryasked", 3);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);

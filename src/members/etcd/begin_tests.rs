@@ -7,7 +7,7 @@ use crate::members::driver::MemberStep;
 use crate::members::workload::{PodPhase, VolumeClaim};
 
 #[test]
-fn row_14_what_a_member_left_goes_before_another_joins() {
+fn the_remains_of_a_member_go_before_another_joins() {
     let mut world = World::grown(3);
     let (claim, old) = (world.claims[&1].uid.clone(), world.pods[&1].uid.clone());
     world.remove_member(1);
@@ -23,7 +23,7 @@ fn row_14_what_a_member_left_goes_before_another_joins() {
 }
 
 #[test]
-fn row_15_claims_go_after_their_pods_unless_they_are_kept() {
+fn claims_go_after_their_pods_unless_they_are_kept() {
     let mut world = World::grown(3);
     world.target.size = 2;
     while world.replicas > 2 {
@@ -39,7 +39,7 @@ fn row_15_claims_go_after_their_pods_unless_they_are_kept() {
 }
 
 #[test]
-fn row_16_a_dead_voter_is_replaced_after_its_deadline() {
+fn a_dead_voter_is_replaced_after_its_deadline() {
     for (code, text) in
         [(1, "could not retrieve cluster information"), (0, "permanently removed from the cluster"), (2, "SIGSEGV")]
     {
@@ -55,7 +55,7 @@ fn row_16_a_dead_voter_is_replaced_after_its_deadline() {
 
 /// Claim and pod were deleted by force, and made again at once: nobody saw that they were gone, and the data does not come back.
 #[test]
-fn row_16_a_member_whose_volume_is_another_one_is_replaced_at_once() {
+fn a_member_whose_volume_is_another_one_is_replaced_at_once() {
     let mut world = World::grown(3);
     remembered(&mut world);
     world.lose_volume(1);
@@ -80,7 +80,7 @@ fn row_16_a_member_whose_volume_is_another_one_is_replaced_at_once() {
 }
 
 #[test]
-fn row_16_one_that_waits_for_a_node_is_not_dead() {
+fn a_voter_that_waits_for_a_node_is_not_dead() {
     let mut world = World::grown(3);
     world.down.insert(2);
     world.pods.insert(2, pod("new".into(), "r1", world.now));
@@ -93,7 +93,7 @@ fn row_16_one_that_waits_for_a_node_is_not_dead() {
 }
 
 #[test]
-fn row_16_one_that_began_again_and_is_silent_later_is_not_dead() {
+fn a_voter_that_began_again_and_is_silent_later_is_not_dead() {
     // It ended often before it joined. Now it runs and cannot be reached.
     for text in ["couldn't find local name", "could not retrieve cluster information", "SIGSEGV"] {
         let mut world = World::grown(3);
@@ -108,7 +108,7 @@ fn row_16_one_that_began_again_and_is_silent_later_is_not_dead() {
 }
 
 #[test]
-fn row_16_one_that_ends_whenever_it_is_started_is_dead_also_while_it_runs() {
+fn a_voter_that_ends_at_each_start_is_dead_also_while_it_runs() {
     let mut world = World::grown(3);
     ended(&mut world, 1, 1, "could not retrieve cluster information");
     for _ in 0..10 {
@@ -122,7 +122,7 @@ fn row_16_one_that_ends_whenever_it_is_started_is_dead_also_while_it_runs() {
 }
 
 #[test]
-fn row_16_nobody_leaves_two_of_which_one_is_dead() {
+fn nobody_leaves_two_of_which_one_is_dead() {
     let mut world = World::grown(2);
     ended(&mut world, 1, 1, "could not retrieve cluster information");
     world.now += 10 * world.settings.dead_after;
@@ -130,7 +130,7 @@ fn row_16_nobody_leaves_two_of_which_one_is_dead() {
 }
 
 #[test]
-fn row_17_the_lowest_free_ordinal_joins_as_a_learner() {
+fn the_lowest_free_ordinal_joins_as_a_learner() {
     let mut world = World::grown(3);
     world.target.size = 5;
     let step = world.decide();
@@ -141,7 +141,7 @@ fn row_17_the_lowest_free_ordinal_joins_as_a_learner() {
 }
 
 #[test]
-fn row_17_kept_and_restored_claims_stay_and_nobody_joins_with_them() {
+fn kept_and_restored_claims_stay_and_nobody_joins_with_them() {
     let mut world = World::grown(3);
     (world.target.size, world.target.delete_claims) = (2, false);
     world.settle();
@@ -169,7 +169,7 @@ fn row_17_kept_and_restored_claims_stay_and_nobody_joins_with_them() {
 }
 
 #[test]
-fn row_18_the_highest_leaves_and_hands_over_before() {
+fn the_highest_voter_leaves_and_hands_over_before() {
     let mut world = World::grown(3);
     world.target.size = 1;
     let [low, high] = [0, 2].map(|k| world.member(k).expect("it is there").id);
@@ -181,7 +181,7 @@ fn row_18_the_highest_leaves_and_hands_over_before() {
 }
 
 #[test]
-fn row_18_an_unhealthy_one_leaves_first_if_a_quorum_stays() {
+fn an_unhealthy_voter_leaves_first_if_a_quorum_stays() {
     let mut world = World::grown(5);
     world.target.size = 3;
     world.down.insert(3);
@@ -193,7 +193,7 @@ fn row_18_an_unhealthy_one_leaves_first_if_a_quorum_stays() {
 }
 
 #[test]
-fn row_18_two_of_which_one_is_unwell_stay() {
+fn two_voters_of_which_one_is_unwell_stay() {
     let mut world = World::grown(3);
     world.remove_member(2);
     (world.target.size, world.replicas, world.latch.replicas) = (1, 2, Some(2));
@@ -204,7 +204,7 @@ fn row_18_two_of_which_one_is_unwell_stay() {
 }
 
 #[test]
-fn row_18_one_beyond_that_is_unwell_does_not_keep_a_lower_one_from_joining() {
+fn an_unwell_voter_beyond_the_size_does_not_keep_a_lower_one_from_joining() {
     let mut world = World::grown(4);
     world.target.size = 3;
     world.remove_member(1);
@@ -219,7 +219,7 @@ fn row_18_one_beyond_that_is_unwell_does_not_keep_a_lower_one_from_joining() {
 }
 
 #[test]
-fn row_19_pods_are_replaced_one_by_one_and_the_leaders_last() {
+fn pods_are_replaced_one_by_one_and_the_leaders_last() {
     let mut world = World::grown(3);
     world.leader = world.member(2).expect("it is there").id;
     world.template = "r2";
@@ -238,7 +238,7 @@ fn row_19_pods_are_replaced_one_by_one_and_the_leaders_last() {
 }
 
 #[test]
-fn row_19_it_is_not_at_rest_while_a_pod_is_replaced() {
+fn a_cluster_is_not_at_rest_while_a_pod_is_replaced() {
     let mut world = World::grown(3);
     let waits_for = |world: &World, k: u32| {
         let MemberStep::Wait { why, .. } = world.decide() else { return false };
@@ -264,7 +264,7 @@ fn row_19_it_is_not_at_rest_while_a_pod_is_replaced() {
 }
 
 #[test]
-fn row_19_a_pod_that_its_template_broke_is_replaced_first() {
+fn a_pod_that_its_template_broke_is_replaced_first() {
     let mut world = World::grown(3);
     ended(&mut world, 0, 1, "unknown flag: --data-dri");
     world.template = "r2";
@@ -286,19 +286,19 @@ fn no_pod_is_old_before_the_controller_has_told_what_is_new() {
     world.down.insert(0);
     world.pods.get_mut(&0).expect("it has begun").phase = PodPhase::Pending;
     world.unseen = true;
-    assert!(waits(&world.decide()), "row 2b: its first start would be interrupted");
+    assert!(waits(&world.decide()), "its first start would be interrupted");
 
     let mut world = World::grown(3);
     world.unseen = true;
-    assert!(waits(&remembered(&mut world)), "row 19: nobody knows whether all is done");
+    assert!(waits(&remembered(&mut world)), "nobody knows whether all is done");
     world.template = "r2";
-    assert!(waits(&world.decide()), "row 19");
+    assert!(waits(&world.decide()), "nobody knows which pods are old");
     world.unseen = false;
     assert!(matches!(world.decide(), MemberStep::EvictPod { .. }));
 }
 
 #[test]
-fn row_19_a_version_is_neither_skipped_nor_taken_back() {
+fn a_version_is_neither_skipped_nor_taken_back() {
     let mut world = World::grown(3);
     world.template = "r2";
     let mut step = |from, to| {
@@ -381,7 +381,7 @@ fn a_reversal_after_the_removal_joins_the_ordinal_again() {
         world.pass(Fate::Done);
     }
     world.target.size = 3;
-    assert!(matches!(remembered(&mut world), MemberStep::DeleteClaim { .. }), "row 14: with a new identity");
+    assert!(matches!(remembered(&mut world), MemberStep::DeleteClaim { .. }), "with a new identity");
     world.settle();
     assert_eq!(world.calls.iter().filter(|call| matches!(call, Call::AddLearner { .. })).count(), 1);
 }
@@ -399,7 +399,7 @@ fn a_reversal_before_the_removal_does_nothing() {
 /// The others learn the new URL of each member before it restarts. For a member that was replaced earlier, they learn
 /// it afterwards.
 #[test]
-fn row_19_the_others_are_told_of_a_new_url_before_a_pod_starts_anew() {
+fn the_others_learn_a_new_url_before_a_pod_restarts() {
     let mut world = World::grown(3);
     world.leader = world.member(1).unwrap().id;
     let url = "https://$(POD).peer.ns.svc:2380";

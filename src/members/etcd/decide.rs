@@ -2,19 +2,23 @@
 //! finish something come before those that begin something: so whatever was interrupted is found and finished, without
 //! any stored state.
 //!
-//! This file contains the rows that need no quorum; `with_quorum` contains the others.
-//!
-//! The table and its rows: docs/design/members.md.
+//! This file contains the rows that need no quorum, and `with_quorum` and `upkeep` contain the others. `table` contains
+//! the phases and their rows, in order. docs/design/members.md shows them; comments cite a row by the name of its
+//! function.
 
 mod health;
 mod recovery;
+mod table;
 mod upkeep;
 mod with_quorum;
 
 use std::time::Duration;
 
 pub use recovery::FORCE_NEW_CLUSTER;
+pub use table::rows;
 
+use self::health::Cluster;
+use self::table::{Decide, TABLE};
 use super::state::{Action, ClusterState, InitialCluster, Observed, Settings, Version};
 use crate::members::driver::MemberStep;
 use crate::members::workload::{Latch, Mode, Pod, PodPhase, Target, Workload};
@@ -37,31 +41,12 @@ pub fn decide(
     now: i64,
 ) -> MemberStep<Action> {
     let scene = Scene { settings, workload, observed, target, latch, now };
-    rows()
-        .iter()
-        .find_map(|row| row(&scene))
-        .unwrap_or_else(|| with_quorum::decide(&scene, observed.members.as_deref().unwrap_or_default()))
-}
-
-/// A row of the table: returns its step if it applies.
-type Row<Scene> = fn(&Scene) -> Option<MemberStep<Action>>;
-
-/// The rows that need no quorum, in order.
-fn rows<'a>() -> [Row<Scene<'a>>; 12] {
-    [
-        Scene::row_0_deleting_or_1_paused,
-        Scene::recovery_goes_on,
-        Scene::row_4_split_brain,
-        Scene::row_2_seed,
-        Scene::row_2a_and_3_existing,
-        Scene::row_2b_first_answer,
-        Scene::row_3_bootstrapped,
-        Scene::row_4a_scaled_by_hand,
-        Scene::recovery_begins,
-        Scene::row_10_vote_that_is_needed,
-        Scene::row_5_quorum_lost,
-        Scene::row_5_size,
-    ]
+    let cluster = Cluster { scene: &scene, members: observed.members.as_deref().unwrap_or_default() };
+    let tried = TABLE.iter().find_map(|rule| match rule.decide {
+        Decide::Always(decide) => decide(&scene),
+        Decide::WithQuorum(decide) => decide(&cluster),
+    });
+    tried.unwrap_or(MemberStep::Quiet)
 }
 
 /// Everything that the decision depends on.
@@ -76,13 +61,13 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Row 0: the custom resource is deleted with all its members, so no member has to leave. Row 1: paused.
-    fn row_0_deleting_or_1_paused(&self) -> Option<MemberStep<Action>> {
+    /// The custom resource is deleted with all its members, so no member has to leave. Or it is paused.
+    fn deleted_or_paused(&self) -> Option<MemberStep<Action>> {
         (self.target.mode != Mode::Run).then_some(MemberStep::Quiet)
     }
 
-    /// Row 4: there are two clusters, or the data went back.
-    fn row_4_split_brain(&self) -> Option<MemberStep<Action>> {
+    /// There are two clusters, or the data went back.
+    fn split_brain(&self) -> Option<MemberStep<Action>> {
         let mut answers = self.observed.answers.iter();
         let latched = self.latched_cluster();
         let expected = latched.or_else(|| self.observed.answers.values().next().map(|answer| answer.cluster))?;
@@ -104,8 +89,8 @@ impl Scene<'_> {
         })
     }
 
-    /// Row 2: the first member starts a cluster, or the members of existing claims start their cluster again.
-    fn row_2_seed(&self) -> Option<MemberStep<Action>> {
+    /// The first member starts a cluster, or the members of existing claims start their cluster again.
+    fn first_member(&self) -> Option<MemberStep<Action>> {
         if self.latch.bootstrapped || self.workload.replicas > 0 || self.observed.members.is_some() {
             return None;
         }
@@ -131,8 +116,8 @@ impl Scene<'_> {
         Some(self.closed().unwrap_or(MemberStep::Scale(highest + 1)))
     }
 
-    /// Rows 2a and 3: as soon as a cluster exists, nothing may start another one.
-    fn row_2a_and_3_existing(&self) -> Option<MemberStep<Action>> {
+    /// As soon as a cluster exists, nothing may start another one.
+    fn existing(&self) -> Option<MemberStep<Action>> {
         let initial = match &self.observed.initial {
             Err(why) => return Some(MemberStep::Wait { why: why.clone(), after: LATER }),
             Ok(initial) => initial.as_ref(),
@@ -144,8 +129,8 @@ impl Scene<'_> {
         self.closed().filter(|_| known)
     }
 
-    /// Row 2b: the first member has not answered yet.
-    fn row_2b_first_answer(&self) -> Option<MemberStep<Action>> {
+    /// The first member has not answered yet.
+    fn first_answer(&self) -> Option<MemberStep<Action>> {
         if self.latch.bootstrapped || self.observed.members.is_some() {
             return None;
         }
@@ -160,8 +145,8 @@ impl Scene<'_> {
         }))
     }
 
-    /// Row 3: the first member has answered. From now on its identity is known.
-    fn row_3_bootstrapped(&self) -> Option<MemberStep<Action>> {
+    /// The first member has answered. From now on its identity is known.
+    fn founded(&self) -> Option<MemberStep<Action>> {
         if self.latch.bootstrapped {
             return None;
         }
@@ -175,15 +160,15 @@ impl Scene<'_> {
         }))
     }
 
-    /// Row 4a: somebody else lowered the replicas, which may have cost the quorum.
-    fn row_4a_scaled_by_hand(&self) -> Option<MemberStep<Action>> {
+    /// Somebody else lowered the replicas, which may have cost the quorum.
+    fn scaled_by_hand(&self) -> Option<MemberStep<Action>> {
         let last = self.latch.replicas?;
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
     }
 
-    /// Row 10, before 3.4: the first member has voted for a second one, and has no quorum alone any more. The pod of
+    /// Before 3.4: the first member has voted for a second one, and has no quorum alone any more. The pod of
     /// the second member is started even if that is not wanted any more: only this restores the quorum.
-    fn row_10_vote_that_is_needed(&self) -> Option<MemberStep<Action>> {
+    fn needed_vote(&self) -> Option<MemberStep<Action>> {
         if self.observed.members.is_some() || !self.latch.bootstrapped {
             return None;
         }
@@ -214,8 +199,8 @@ impl Scene<'_> {
         named.next().filter(|_| initial.state == ClusterState::Existing && !self.has_learners())
     }
 
-    /// Row 5: there is no quorum. Nothing is called, deleted or lowered; only a pod that a template broke is replaced.
-    fn row_5_quorum_lost(&self) -> Option<MemberStep<Action>> {
+    /// There is no quorum. Nothing is called, deleted or lowered; only a pod that a template broke is replaced.
+    fn quorum_lost(&self) -> Option<MemberStep<Action>> {
         if self.observed.members.is_some() {
             return None;
         }
@@ -231,7 +216,7 @@ impl Scene<'_> {
     }
 
     /// A cluster has at least one member.
-    fn row_5_size(&self) -> Option<MemberStep<Action>> {
+    fn size_of_zero(&self) -> Option<MemberStep<Action>> {
         (self.target.size == 0).then(|| MemberStep::Stop {
             reason: "InvalidSize",
             why: "the last member of a cluster cannot leave: delete the custom resource, or ask for one member".into(),

@@ -1,4 +1,4 @@
-//! The table of docs/design/members.md, row by row: those that need no quorum, and those that finish what was begun.
+//! The table of docs/design/members.md, row after row: those that need no quorum, and those that finish what was begun.
 
 use super::decide::{NOBODY, decide};
 use super::state::{Action, Call, ClusterState, InitialCluster};
@@ -85,21 +85,21 @@ fn started(mut world: World) -> World {
 }
 
 #[test]
-fn row_0_nobody_leaves_a_cluster_that_is_deleted() {
+fn nobody_leaves_a_cluster_that_is_deleted() {
     let mut world = World::grown(3);
     (world.target.mode, world.target.size) = (Mode::Deleting, 1);
     assert_eq!(world.decide(), MemberStep::Quiet);
 }
 
 #[test]
-fn row_1_a_paused_cluster_is_left_alone() {
+fn a_paused_cluster_is_left_alone() {
     let mut world = World::grown(3);
     (world.target.mode, world.target.size) = (Mode::Paused, 5);
     assert_eq!(world.decide(), MemberStep::Quiet);
 }
 
 #[test]
-fn row_2_the_first_member_gets_a_list_of_itself_before_its_pod_is_there() {
+fn the_first_member_gets_a_list_of_itself_before_its_pod_is_there() {
     let mut world = World::new(3);
     let initial = written(world.decide());
     assert_eq!((initial.state, &*initial.members), (ClusterState::New, "e-0=http://e-0.peer.ns.svc:2380"));
@@ -110,7 +110,7 @@ fn row_2_the_first_member_gets_a_list_of_itself_before_its_pod_is_there() {
 }
 
 #[test]
-fn row_2_claims_that_are_there_start_no_new_cluster() {
+fn claims_that_are_there_start_no_new_cluster() {
     let mut world = World::grown(3);
     (world.latch, world.replicas, world.harmed) = (Latch::default(), 0, true);
     for _ in 0..3 {
@@ -128,7 +128,7 @@ fn row_2_claims_that_are_there_start_no_new_cluster() {
 }
 
 #[test]
-fn row_2_claims_that_are_going_are_waited_for() {
+fn claims_that_are_going_are_waited_for() {
     let mut world = World::new(1);
     world.claims.insert(
         0,
@@ -138,7 +138,7 @@ fn row_2_claims_that_are_going_are_waited_for() {
 }
 
 #[test]
-fn row_2_pods_of_an_earlier_cluster_of_the_name_are_waited_for() {
+fn pods_of_an_earlier_cluster_of_the_name_are_waited_for() {
     let world = World::new(1);
     let workload = Workload { earlier: vec!["e-0".into()], ..world.workload() };
     let step =
@@ -150,7 +150,7 @@ fn row_2_pods_of_an_earlier_cluster_of_the_name_are_waited_for() {
 }
 
 #[test]
-fn row_2a_a_cluster_that_is_known_is_never_started_again() {
+fn a_cluster_that_is_known_is_never_started_again() {
     let mut world = World::grown(3);
     world.initial =
         Some(InitialCluster { state: ClusterState::New, members: "e-0=http://e-0.peer.ns.svc:2380".into() });
@@ -162,7 +162,7 @@ fn row_2a_a_cluster_that_is_known_is_never_started_again() {
 }
 
 #[test]
-fn row_2b_a_first_member_that_is_silent_is_waited_for() {
+fn a_first_member_that_is_silent_is_waited_for() {
     let mut world = World::new(3);
     world.unschedulable.insert(0);
     world.pass(Fate::Done);
@@ -172,7 +172,7 @@ fn row_2b_a_first_member_that_is_silent_is_waited_for() {
 }
 
 #[test]
-fn row_3_existing_is_written_before_the_cluster_is_known() {
+fn existing_is_written_before_the_cluster_is_known() {
     let mut world = World::new(3);
     world.pass(Fate::Done);
     world.pass(Fate::Done);
@@ -185,7 +185,7 @@ fn row_3_existing_is_written_before_the_cluster_is_known() {
 }
 
 #[test]
-fn row_4_two_clusters_stop_everything() {
+fn two_clusters_stop_everything() {
     let mut world = World::grown(3);
     world.target.size = 5;
     let mut observed = world.observed();
@@ -204,14 +204,14 @@ fn row_4_two_clusters_stop_everything() {
 }
 
 #[test]
-fn row_4_data_that_went_back_stops_everything() {
+fn data_that_went_back_stops_everything() {
     let mut world = World::grown(3);
     world.latch.position = Some(world.revision + 1);
     assert_eq!(stopped(&world.decide()), "DataLost");
 }
 
 #[test]
-fn row_4a_replicas_that_somebody_lowered_are_raised_again() {
+fn replicas_that_somebody_lowered_are_raised_again() {
     for by_hand in [3, 2, 0] {
         let mut world = World::grown(5);
         world.replicas = by_hand;
@@ -223,7 +223,7 @@ fn row_4a_replicas_that_somebody_lowered_are_raised_again() {
 }
 
 #[test]
-fn row_5_without_a_quorum_nothing_is_done() {
+fn without_a_quorum_nothing_is_done() {
     let mut world = World::grown(3);
     world.target.size = 5;
     world.down.extend([1, 2]);
@@ -234,7 +234,7 @@ fn row_5_without_a_quorum_nothing_is_done() {
 }
 
 #[test]
-fn row_5_a_pod_that_an_old_template_broke_is_replaced_even_then() {
+fn a_pod_that_an_old_template_broke_is_replaced_even_without_a_quorum() {
     let mut world = World::grown(1);
     ended(&mut world, 0, 1, "unknown flag: --data-dri");
     assert_eq!(stopped(&world.decide()), "QuorumLost", "its template is the present one");
@@ -245,21 +245,21 @@ fn row_5_a_pod_that_an_old_template_broke_is_replaced_even_then() {
 }
 
 #[test]
-fn row_5_the_last_member_cannot_leave() {
+fn the_last_member_cannot_leave() {
     let mut world = World::grown(1);
     world.target.size = 0;
     assert_eq!(stopped(&world.decide()), "InvalidSize");
 }
 
 #[test]
-fn row_6_a_learner_that_is_not_wanted_leaves() {
+fn a_learner_that_is_not_wanted_leaves() {
     let mut world = with_learner(3);
     world.target.size = 3;
     assert!(removes(remembered(&mut world), 3));
 }
 
 #[test]
-fn row_7_a_learner_gets_the_list_of_the_moment_and_then_its_pod() {
+fn a_learner_gets_the_list_of_the_moment_and_then_its_pod() {
     let mut world = with_learner(3);
     let initial = written(world.decide());
     assert_eq!(initial.members.split(',').count(), 4);
@@ -269,7 +269,7 @@ fn row_7_a_learner_gets_the_list_of_the_moment_and_then_its_pod() {
 }
 
 #[test]
-fn row_7_the_list_is_closed_when_the_learner_has_started_and_before_it_votes() {
+fn the_list_is_closed_when_the_learner_has_started_and_before_it_votes() {
     let mut world = with_learner_that_runs(3);
     assert_eq!(written(world.decide()).members, NOBODY);
     world.pass(Fate::Done);
@@ -277,7 +277,7 @@ fn row_7_the_list_is_closed_when_the_learner_has_started_and_before_it_votes() {
 }
 
 #[test]
-fn row_8_a_learner_that_caught_up_is_promoted() {
+fn a_learner_that_caught_up_is_promoted() {
     let mut world = with_learner_that_runs(3);
     world.pass(Fate::Done);
     let step = |index: u64, learner: bool| {
@@ -300,7 +300,7 @@ fn row_8_a_learner_that_caught_up_is_promoted() {
 }
 
 #[test]
-fn row_8_one_that_catches_up_slowly_is_not_taken_out() {
+fn a_learner_that_catches_up_slowly_is_not_taken_out() {
     let mut world = with_learner_that_runs(3);
     world.pass(Fate::Done);
     world.now += 10 * world.settings.join_deadline;
@@ -317,7 +317,7 @@ fn row_8_one_that_catches_up_slowly_is_not_taken_out() {
 }
 
 #[test]
-fn row_9a_a_list_that_is_not_the_clusters_is_written_again() {
+fn a_list_that_is_not_the_clusters_is_written_again() {
     let mut world = with_learner_that_waits(3);
     assert!(waits(&world.decide()));
     world.initial =
@@ -332,7 +332,7 @@ fn row_9a_a_list_that_is_not_the_clusters_is_written_again() {
 }
 
 #[test]
-fn row_9b_a_learner_with_data_of_another_leaves_and_is_wiped() {
+fn a_learner_with_data_of_another_leaves_and_is_wiped() {
     for text in
         ["the member has been permanently removed from the cluster", "tocommit(9) is out of range [lastIndex(0)]"]
     {
@@ -345,7 +345,7 @@ fn row_9b_a_learner_with_data_of_another_leaves_and_is_wiped() {
 }
 
 #[test]
-fn row_9b_one_that_has_just_joined_is_not_judged_by_what_it_said_before() {
+fn a_learner_that_has_just_joined_is_not_judged_by_what_it_said_before() {
     let mut world = with_learner(3);
     while !world.members.iter().any(|member| member.learner && member.started()) {
         world.pass(Fate::Done);
@@ -360,7 +360,7 @@ fn row_9b_one_that_has_just_joined_is_not_judged_by_what_it_said_before() {
 }
 
 #[test]
-fn row_9c_a_learner_that_does_not_start_leaves_at_its_deadline_and_is_tried_again_later() {
+fn a_learner_that_does_not_start_leaves_at_its_deadline_and_is_tried_again_later() {
     let mut world = with_learner_that_waits(3);
     let deadline = world.settings.join_deadline;
     world.now += deadline - 10;
@@ -376,7 +376,7 @@ fn row_9c_a_learner_that_does_not_start_leaves_at_its_deadline_and_is_tried_agai
 }
 
 #[test]
-fn row_9c_a_learner_that_runs_has_the_time_that_it_takes_to_be_sent_the_data() {
+fn a_learner_that_runs_has_the_time_that_it_takes_to_be_sent_the_data() {
     let mut world = with_learner_that_runs(3);
     let mut observed = world.observed();
     observed.answers.remove(&3);
@@ -398,7 +398,7 @@ fn row_9c_a_learner_that_runs_has_the_time_that_it_takes_to_be_sent_the_data() {
 }
 
 #[test]
-fn row_10_a_voter_that_never_started_is_started_or_leaves() {
+fn a_voter_that_never_started_is_started_or_leaves() {
     let mut world = World::grown(3);
     world.target.size = 4;
     world.add_member(3, false);
@@ -414,7 +414,7 @@ fn row_10_a_voter_that_never_started_is_started_or_leaves() {
 }
 
 #[test]
-fn row_10_it_stays_while_the_others_would_lose_their_quorum() {
+fn a_voter_that_never_started_stays_while_the_others_would_lose_their_quorum() {
     let mut world = World::grown(3);
     world.add_member(3, false);
     world.down.insert(2);
@@ -426,7 +426,7 @@ fn row_10_it_stays_while_the_others_would_lose_their_quorum() {
 }
 
 #[test]
-fn row_11_foreign_members_are_not_touched() {
+fn foreign_members_are_not_touched() {
     let mut world = World::grown(3);
     world.target.size = 5;
     let id = world.add_member(9, false);
@@ -439,7 +439,7 @@ fn row_11_foreign_members_are_not_touched() {
 }
 
 #[test]
-fn row_12_voters_whose_pods_are_gone_get_them_back_or_leave() {
+fn voters_whose_pods_are_gone_get_them_back_or_leave() {
     let scaled_away = |size| {
         let mut world = World::grown(5);
         (world.replicas, world.latch.replicas, world.target.size) = (3, Some(3), size);
@@ -453,7 +453,7 @@ fn row_12_voters_whose_pods_are_gone_get_them_back_or_leave() {
 }
 
 #[test]
-fn row_13_a_pod_without_a_member_goes() {
+fn a_pod_without_a_member_goes() {
     let mut world = World::grown(4);
     world.target.size = 3;
     world.remove_member(3);
@@ -463,10 +463,10 @@ fn row_13_a_pod_without_a_member_goes() {
     assert_eq!(remembered(&mut world), MemberStep::Scale(4), "one at a time");
 }
 
-/// Rows 17 and 10 before 3.4: the list is written first. With two members both have to agree, and nothing can be read
+/// Before 3.4: the list is written first. With two members both have to agree, and nothing can be read
 /// until the second one has started.
 #[test]
-fn row_17_without_learners_members_join_with_a_vote() {
+fn without_learners_members_join_with_a_vote() {
     let mut world = World::grown(1);
     (world.version, world.target.size) = ("3.3.27", 2);
     assert!(written(remembered(&mut world)).members.contains("e-1=http://e-1.peer.ns.svc:2380"));
@@ -483,7 +483,7 @@ fn row_17_without_learners_members_join_with_a_vote() {
 
 /// In a cluster with learners, a list that was left behind starts nothing without a quorum.
 #[test]
-fn row_5_a_list_of_a_learner_raises_nothing_without_a_quorum() {
+fn a_list_of_a_learner_raises_nothing_without_a_quorum() {
     let mut world = with_learner(3);
     world.pass(Fate::Done);
     world.down.extend([1, 2]);

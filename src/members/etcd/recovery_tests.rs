@@ -38,7 +38,7 @@ fn decided(world: &World, observed: &Observed) -> MemberStep<Action> {
 }
 
 #[test]
-fn row_5_a_lost_quorum_is_never_guessed_at() {
+fn a_lost_quorum_is_never_guessed_at() {
     let mut world = lost(2);
     let said = offered(&world).unwrap();
     assert_eq!(*said, *format!("{CLUSTER:x}@{}", world.revision));
@@ -52,7 +52,7 @@ fn row_5_a_lost_quorum_is_never_guessed_at() {
 }
 
 #[test]
-fn row_5_the_one_that_knows_most_goes_on_and_no_other_can() {
+fn the_member_that_knows_most_goes_on_and_no_other_can() {
     let mut world = World::grown(5);
     world.down.extend([0, 1, 2]);
     let mut observed = world.observed();
@@ -75,7 +75,7 @@ fn row_5_the_one_that_knows_most_goes_on_and_no_other_can() {
 }
 
 #[test]
-fn row_5_when_nobody_answers_it_is_told_that_nobody_can_be_compared() {
+fn when_nobody_answers_nobody_can_be_compared() {
     let mut world = lost(1);
     world.down.insert(1);
     assert!(offered(&world).is_none());
@@ -83,7 +83,7 @@ fn row_5_when_nobody_answers_it_is_told_that_nobody_can_be_compared() {
 }
 
 #[test]
-fn row_5_a_quorum_that_comes_back_by_itself_ends_it() {
+fn a_quorum_that_comes_back_by_itself_ends_a_recovery() {
     let mut world = World::grown(3);
     world.down.extend([0, 1]);
     world.harmed = true;
@@ -101,7 +101,7 @@ fn row_5_a_quorum_that_comes_back_by_itself_ends_it() {
 }
 
 #[test]
-fn row_5_the_others_data_goes_only_when_the_one_has_gone_on() {
+fn the_data_of_the_others_goes_only_when_the_survivor_has_continued() {
     for survivor in 0..3 {
         let mut world = lost(survivor);
         let kept = world.claims[&survivor].uid.clone();
@@ -133,7 +133,7 @@ fn row_5_the_others_data_goes_only_when_the_one_has_gone_on() {
 }
 
 #[test]
-fn row_5_less_data_than_before_is_what_was_said_and_not_lost_data() {
+fn less_data_than_before_is_no_lost_data_after_a_recovery() {
     let mut world = lost(0);
     world.latch.position = Some(world.revision + 1000);
     world.target.recover = offered(&world);
@@ -145,7 +145,7 @@ proptest! {
 
     /// I14: whatever is interrupted, there is one cluster with the survivor's data in the end.
     #[test]
-    fn row_5_no_crash_harms_a_recovery(
+    fn no_crash_harms_a_recovery(
         survivor in 0..3_u32,
         fates in proptest::collection::vec(
             (prop_oneof![3 => Just(Fate::Done), 1 => Just(Fate::Lost), 1 => Just(Fate::Crash)], 0..3_u8),

@@ -1,4 +1,4 @@
-//! docs/design/members.md row 20.
+//! Alarms, and files with holes (docs/design/members.md).
 
 use super::decide::decide;
 use super::decide_tests::{call, removes, stopped};
@@ -43,7 +43,7 @@ fn defragmented(step: MemberStep<Action>) -> u32 {
 }
 
 #[test]
-fn row_20_files_with_holes_are_defragmented_one_by_one_and_the_leaders_last() {
+fn files_with_holes_are_defragmented_one_by_one_and_the_leaders_last() {
     let (mut world, mut observed) = with_files(100);
     assert_eq!(decided(&world, &observed), MemberStep::Quiet, "nobody asked for it");
     world.settings.defragmentation = Some(Defragmentation { fragmented_percent: 50, minimum_size: 200 * MIB });
@@ -56,7 +56,7 @@ fn row_20_files_with_holes_are_defragmented_one_by_one_and_the_leaders_last() {
 }
 
 #[test]
-fn row_20_small_files_and_few_holes_are_left_alone() {
+fn small_files_and_few_holes_are_left_alone() {
     let (mut world, observed) = with_files(101);
     world.settings.defragmentation = Some(Defragmentation { fragmented_percent: 50, minimum_size: 0 });
     assert_eq!(decided(&world, &observed), MemberStep::Quiet);
@@ -66,7 +66,7 @@ fn row_20_small_files_and_few_holes_are_left_alone() {
 }
 
 #[test]
-fn row_20_nobody_is_defragmented_while_another_is_away_or_joins() {
+fn nobody_is_defragmented_while_another_is_away_or_joins() {
     let (mut world, mut observed) = with_files(1);
     world.settings.defragmentation = Some(Defragmentation { fragmented_percent: 50, minimum_size: 0 });
     observed.answers.get_mut(&1).unwrap().linearizable = false;
@@ -108,7 +108,7 @@ fn reclaim(world: &mut World, observed: &mut Observed, size: u64) {
 }
 
 #[test]
-fn row_20_without_space_the_history_goes_then_the_holes_and_then_the_alarm() {
+fn without_space_the_history_goes_then_the_holes_and_then_the_alarm() {
     let (mut world, mut observed, alarm) = without_space();
     reclaim(&mut world, &mut observed, 100);
     let other = with_alarm(&world, &mut observed, 2, AlarmKind::NoSpace);
@@ -121,7 +121,7 @@ fn row_20_without_space_the_history_goes_then_the_holes_and_then_the_alarm() {
 }
 
 #[test]
-fn row_20_what_is_not_remembered_of_a_defragmentation_is_done_again() {
+fn a_defragmentation_that_is_not_remembered_is_done_again() {
     let (mut world, observed, _) = without_space();
     called(&mut world, &observed);
     world.now += 3;
@@ -133,7 +133,7 @@ fn row_20_what_is_not_remembered_of_a_defragmentation_is_done_again() {
 }
 
 #[test]
-fn row_20_a_file_that_was_still_compacted_while_it_was_written_anew_is_written_once_more() {
+fn a_file_that_was_still_compacted_while_it_was_rewritten_is_rewritten_once_more() {
     let (mut world, mut observed, alarm) = without_space();
     reclaim(&mut world, &mut observed, 100);
     observed.answers.get_mut(&1).unwrap().size = 190 * MIB;
@@ -146,7 +146,7 @@ fn row_20_a_file_that_was_still_compacted_while_it_was_written_anew_is_written_o
 }
 
 #[test]
-fn row_20_an_alarm_that_would_come_back_at_once_is_told_and_nothing_is_done_again() {
+fn an_alarm_that_would_come_back_at_once_is_reported_and_nothing_is_done_again() {
     let (mut world, mut observed, alarm) = without_space();
     reclaim(&mut world, &mut observed, 180);
     world.now += 100_000;
@@ -166,7 +166,7 @@ fn row_20_an_alarm_that_would_come_back_at_once_is_told_and_nothing_is_done_agai
 }
 
 #[test]
-fn row_20_space_is_not_reclaimed_again_within_ten_minutes() {
+fn space_is_not_reclaimed_again_within_ten_minutes() {
     let (mut world, observed, _) = without_space();
     let reclaimed = Reclaimed { since: world.now, before: 1, over: true, ..Reclaimed::default() };
     world.latch.reclaimed = Some(reclaimed);
@@ -179,7 +179,7 @@ fn row_20_space_is_not_reclaimed_again_within_ten_minutes() {
 }
 
 #[test]
-fn row_20_an_alarm_that_somebody_else_disarmed_ends_what_was_begun() {
+fn an_alarm_that_somebody_else_disarmed_ends_what_was_begun() {
     let (mut world, mut observed, _) = without_space();
     called(&mut world, &observed);
     observed.answers.values_mut().for_each(|answer| answer.alarms.clear());
@@ -190,7 +190,7 @@ fn row_20_an_alarm_that_somebody_else_disarmed_ends_what_was_begun() {
 }
 
 #[test]
-fn row_20_no_space_is_only_told_while_somebody_is_away_or_that_is_asked_for() {
+fn no_space_is_only_reported_while_somebody_is_away_or_if_the_chart_asks_for_that() {
     let (mut world, mut observed, _) = without_space();
     world.settings.no_space = NoSpace::Report;
     let step = decided(&world, &observed);
@@ -202,7 +202,7 @@ fn row_20_no_space_is_only_told_while_somebody_is_away_or_that_is_asked_for() {
 }
 
 #[test]
-fn row_20_a_corrupt_member_is_replaced_before_its_alarm_is_disarmed() {
+fn a_corrupt_member_is_replaced_before_its_alarm_is_disarmed() {
     let (mut world, mut observed) = with_files(100);
     let alarm = with_alarm(&world, &mut observed, 1, AlarmKind::Corrupt);
     let MemberStep::Latch(latch) = decided(&world, &observed) else { panic!("it is not waited for") };
@@ -222,7 +222,7 @@ fn row_20_a_corrupt_member_is_replaced_before_its_alarm_is_disarmed() {
 }
 
 #[test]
-fn row_20_corruption_of_nobody_knows_whom_is_told_and_not_disarmed() {
+fn corruption_of_an_unknown_member_is_reported_and_not_disarmed() {
     let (world, mut observed) = with_files(100);
     let alarm = Alarm { member: 0, kind: AlarmKind::Corrupt };
     observed.answers.values_mut().for_each(|answer| answer.alarms.push(alarm));

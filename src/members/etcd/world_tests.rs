@@ -1,6 +1,5 @@
 //! A small world of etcd and a StatefulSet, in which decisions are carried out and interrupted, and the invariants are checked at
-//! every step. Their numbers (I1, I5, …) and the rows are those of
-//! docs/design/members.md.
+//! every step. Their numbers (I1, I5, …) and the rows are those of docs/design/members.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,8 +43,8 @@ pub(super) struct World {
     pub late: Vec<Call>,
     /// Somebody other than the operator did harm. In the meantime, sizes may differ by more than one.
     pub harmed: bool,
-    /// Ordinals that left before a higher one, because they did not answer (row 18), although replicas are only lowered
-    /// from the top.
+    /// Ordinals that left before a higher one, because they did not answer (row `leaving_member`), although replicas are
+    /// only lowered from the top.
     early: BTreeSet<u32>,
     /// The version of all members.
     pub version: &'static str,
@@ -392,7 +391,7 @@ impl World {
             }
             MemberStep::Scale(replicas) if *replicas < self.replicas => {
                 assert!(highest.is_none_or(|highest| *replicas > highest), "I8: a voter loses its pod");
-                assert!(self.has_quorum(), "row 5: lowered without a quorum");
+                assert!(self.has_quorum(), "lowered without a quorum");
             }
             MemberStep::DeleteClaim { uid, .. } => {
                 let (k, _) =

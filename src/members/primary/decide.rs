@@ -1,19 +1,24 @@
-//! Decides the next step. The first row of the table that applies wins, and each row does at most one thing. Rows that finish
-//! something come before those that begin something. So whatever was interrupted is found and finished.
+//! Decides the next step. The first row of the table that applies wins, and each row does at most one thing. Rows that
+//! finish something come before those that begin something. So whatever was interrupted is found and finished.
 //!
-//! P is the primary, E the epoch, N the set of members that may acknowledge, and W the number of acknowledgements that a commit
-//! waits for. No acknowledged write is lost if, of N, R members are heard and fenced with R + W > |N|: every acknowledged write is
-//! then on one of them.
+//! P is the primary, E the epoch, N the set of members that may acknowledge, and W the number of acknowledgements that
+//! a commit waits for. No acknowledged write is lost if, of N, R members are heard and fenced with R + W > |N|: every
+//! acknowledged write is then on one of them.
 //!
-//! The table and its rows: docs/design/primary.md.
+//! The phases and their rows are in `table`, in order. docs/design/primary.md shows them; comments cite a row by the
+//! name of its function.
 
 mod change;
 mod follow;
 mod size;
+mod table;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+pub use table::rows;
+
+use self::table::TABLE;
 use super::state::{Action, Change, ChangeKind, Latched, Observed, Roles, Settings};
 use crate::agent::contract::{Order, Promote, Role, State, Verb};
 use crate::members::driver::MemberStep;
@@ -36,7 +41,7 @@ pub fn decide(
     let nothing = Latched::default();
     let held = latch.primary.as_ref().unwrap_or(&nothing);
     let scene = Scene { settings, workload, observed, target, latch, held, now };
-    rows().iter().find_map(|row| row(&scene)).unwrap_or(MemberStep::Quiet)
+    TABLE.iter().find_map(|rule| (rule.decide)(&scene)).unwrap_or(MemberStep::Quiet)
 }
 
 /// Whether another member could take over now without losing an acknowledged write. The error says why not.
@@ -54,43 +59,6 @@ pub fn is_safe_to_fail_over(
 
 type Step = Option<MemberStep<Action>>;
 
-/// The rows, in order.
-fn rows<'a>() -> [fn(&Scene<'a>) -> Step; 31] {
-    [
-        Scene::row_0_deleting_or_paused,
-        Scene::row_1_seed,
-        Scene::row_2_first_answer,
-        Scene::row_3_split_brain,
-        Scene::row_number,
-        Scene::row_scaled_by_hand,
-        Scene::row_4_foreign_primary,
-        Scene::row_lost_in_a_switch_over,
-        Scene::row_roles,
-        Scene::rows_9_to_12_fail_over,
-        Scene::row_19_switch_over,
-        Scene::row_6_restarted,
-        Scene::row_7_silent,
-        Scene::row_promote,
-        Scene::row_label_primary,
-        Scene::row_follow,
-        Scene::row_starts,
-        Scene::row_label,
-        Scene::row_13_diverged,
-        Scene::row_15_seed,
-        Scene::row_19_requested,
-        Scene::row_14_leaving,
-        Scene::row_14_silent_acker,
-        Scene::row_16_acknowledgements,
-        Scene::row_grow_n,
-        Scene::row_16_opens,
-        Scene::row_19_deleted_pod,
-        Scene::row_kept,
-        Scene::row_lost_volume,
-        Scene::rows_17_and_18_size,
-        Scene::row_20_template,
-    ]
-}
-
 /// Everything that the decision depends on.
 struct Scene<'a> {
     settings: &'a Settings,
@@ -103,8 +71,9 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Row 0: the custom resource is deleted with all its members. Paused: nothing. Nothing begins while something else is under way.
-    fn row_0_deleting_or_paused(&self) -> Step {
+    /// The custom resource is deleted with all its members. Paused: nothing. No cluster begins while something else is
+    /// under way.
+    fn paused_or_deleted(&self) -> Step {
         let acts = match self.target.mode {
             Mode::Run => true,
             Mode::Keep => self.latch.bootstrapped,
@@ -114,13 +83,13 @@ impl Scene<'_> {
     }
 
     /// The rows up to here keep the members at work. Those that follow add, remove and restart members.
-    fn row_kept(&self) -> Step {
+    fn operation(&self) -> Step {
         (self.target.mode == Mode::Keep).then_some(MemberStep::Quiet)
     }
 
-    /// Row 1: the first member may create the data. If claims are there already and may be adopted, their members answer first, and
-    /// then one of them is chosen: all of them have to be heard.
-    fn row_1_seed(&self) -> Step {
+    /// The first member may create the data. If claims are there already and may be adopted, their members answer
+    /// first, and then one of them is chosen: all of them have to be heard.
+    fn first_member(&self) -> Step {
         if self.latch.bootstrapped || self.workload.replicas > 0 {
             return None;
         }
@@ -147,8 +116,8 @@ impl Scene<'_> {
         Some(self.written(roles).unwrap_or(MemberStep::Scale(highest + 1)))
     }
 
-    /// Row 2: the first answer with data. From now on nobody else may create data.
-    fn row_2_first_answer(&self) -> Step {
+    /// The first answer with data. From now on nobody else may create data.
+    fn first_answer(&self) -> Step {
         if self.latch.bootstrapped {
             return None;
         }
@@ -191,8 +160,8 @@ impl Scene<'_> {
         Some(self.begun(data, Latched { epoch, ackers, acks: 1, starts, change: Some(change), ..Latched::default() }))
     }
 
-    /// The status was lost, and the `ConfigMap` still says who the primary is: it was written before each order, so no member has
-    /// obeyed another one. Who acknowledges is unknown, and is found out again.
+    /// The status was lost, and the `ConfigMap` still says who the primary is: it was written before each order, so no
+    /// member has obeyed another one. Who acknowledges is unknown, and is found out again.
     fn remembered(&self) -> Step {
         let Ok(Some(roles)) = &self.observed.roles else { return None };
         let digits = roles.primary.strip_prefix(&*self.workload.name)?.strip_prefix('-')?;
@@ -220,14 +189,15 @@ impl Scene<'_> {
         format!("the first answer of {}{problem}", self.pod(ordinal))
     }
 
-    /// Row 3: somebody else gave orders, or there are two clusters.
-    fn row_3_split_brain(&self) -> Step {
+    /// Somebody else gave orders, or there are two clusters.
+    fn split_brain(&self) -> Step {
         let ours = self.data();
         for (ordinal, answer) in &self.observed.answers {
             let pod = self.pod(*ordinal);
             if answer.data.as_deref().is_some_and(|data| data != ours) {
                 let why = format!(
-                    "{pod} has data of another cluster: nothing is changed until it is gone (delete its claim and its pod)"
+                    "{pod} has data of another cluster: nothing is changed until it is gone (delete its claim and its \
+                     pod)"
                 );
                 return Some(stop("SplitBrain", why));
             }
@@ -242,9 +212,9 @@ impl Scene<'_> {
         None
     }
 
-    /// A member has obeyed an order of this epoch with a higher number: it was given before the status was lost. The orders from here
-    /// have to be newer.
-    fn row_number(&self) -> Step {
+    /// A member has obeyed an order of this epoch with a higher number: it was given before the status was lost. The
+    /// orders from here have to be newer.
+    fn higher_number(&self) -> Step {
         let highest = self.highest_number(self.held.epoch);
         if highest <= self.held.number {
             return None;
@@ -261,20 +231,20 @@ impl Scene<'_> {
     }
 
     /// Somebody else lowered the replicas.
-    fn row_scaled_by_hand(&self) -> Step {
+    fn scaled_by_hand(&self) -> Step {
         let last = self.latch.replicas.filter(|_| self.target.mode == Mode::Run)?;
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
     }
 
-    /// Row 4: a member takes writes and is not the primary, or not any more.
-    fn row_4_foreign_primary(&self) -> Step {
+    /// A member takes writes and is not the primary, or not any more.
+    fn second_writer(&self) -> Step {
         let foreign = |(k, answer): &(&u32, &State)| answer.writable && self.held.ordinal != Some(**k);
         let (ordinal, _) = self.observed.answers.iter().find(foreign)?;
         Some(self.fence(*ordinal))
     }
 
     /// The `ConfigMap` that pods read when their containers start. It is written before an order that needs it.
-    fn row_roles(&self) -> Step {
+    fn roles(&self) -> Step {
         let is_lost = matches!(&self.held.change, Some(change) if change.kind == ChangeKind::FailOver);
         let primary = self.held.ordinal.filter(|_| !is_lost).map(|k| self.pod(k)).unwrap_or_default();
         let roles = Roles { primary, epoch: self.held.epoch, acks: self.held.acks, data: self.data().to_owned() };
@@ -282,7 +252,7 @@ impl Scene<'_> {
     }
 
     /// The primary gets its orders: how many acknowledgements a commit waits for, and who may follow.
-    fn row_promote(&self) -> Step {
+    fn promote(&self) -> Step {
         let (p, answer) = self.primary()?;
         let (acks, admitted) = (self.asked_acks(), self.admitted());
         let given: BTreeSet<&str> = answer.admitted.iter().map(String::as_str).collect();
@@ -294,7 +264,8 @@ impl Scene<'_> {
             if answer.acks == acks && given == wanted {
                 return None;
             }
-            // The chart asks for more. An order of the same number that asks for less may be on its way, and must not come later.
+            // The chart asks for more. An order of the same number that asks for less may be on its way, and must not
+            // come later.
             if answer.acks < acks && answer.number.is_some() {
                 return Some(self.latched(Latched { number: self.held.number + 1, ..self.held.clone() }));
             }
@@ -304,8 +275,8 @@ impl Scene<'_> {
         Some(MemberStep::Act(Action::Tell { ordinal: p, verb: Verb::Promote(order) }))
     }
 
-    /// The acknowledgements that the primary is asked to wait for. More than are latched: they count as soon as everything has them.
-    /// Fewer are latched first.
+    /// The acknowledgements that the primary is asked to wait for. More than are latched: they count as soon as
+    /// everything has them. Fewer are latched first.
     fn asked_acks(&self) -> u32 {
         self.asked_acks_of(self.held)
     }
@@ -315,8 +286,8 @@ impl Scene<'_> {
         self.settings.acks.min(staying).max(held.acks)
     }
 
-    /// The names of the members that may follow: those of N, and those that are known not to acknowledge. A member that was taken out
-    /// of N while it was silent would acknowledge as soon as it connects.
+    /// The names of the members that may follow: those of N, and those that are known not to acknowledge. A member that
+    /// was taken out of N while it was silent would acknowledge as soon as it connects.
     fn admitted(&self) -> Vec<String> {
         let leaving = self.held.leaving.as_ref().map(|leaving| leaving.ordinal);
         let harmless = |k: u32| self.answer(k).is_some_and(|answer| !answer.acknowledges && self.has_left(k, answer));
@@ -383,8 +354,8 @@ impl Scene<'_> {
         MemberStep::Act(Action::Tell { ordinal, verb: Verb::Fence(order) })
     }
 
-    /// Whether a member refuses each order that would let it acknowledge since it is not in N: those of earlier epochs, and those from
-    /// before it was taken out.
+    /// Whether a member refuses each order that would let it acknowledge since it is not in N: those of earlier epochs,
+    /// and those from before it was taken out.
     fn has_left(&self, k: u32, answer: &State) -> bool {
         let number = self.held.left.get(&k).copied().unwrap_or_default();
         answer.epoch == self.held.epoch && answer.number.is_none_or(|own| own >= number)
@@ -401,8 +372,8 @@ impl Scene<'_> {
         MemberStep::Latch(Latch { primary: Some(self.numbered(held)), ..self.latch.clone() })
     }
 
-    /// Gives a decision that takes something back a number of its own: an order from before it may be on its way, and must not be
-    /// obeyed after those from here. A decision that adds a right needs none: an older order only lacks it.
+    /// Gives a decision that takes something back a number of its own: an order from before it may be on its way, and
+    /// must not be obeyed after those from here. A decision that adds a right needs none: an older order only lacks it.
     fn numbered(&self, mut held: Latched) -> Latched {
         let old = self.held;
         let leaves = |held: &Latched| held.leaving.as_ref().map(|leaving| leaving.ordinal);

@@ -156,9 +156,9 @@ fn a_silent_acker_is_taken_out_and_comes_back() {
     world.settle();
 }
 
-/// Row 14: a member leaves N only after the others have received what it may have acknowledged.
+/// A member leaves N only after the others have received what it may have acknowledged.
 #[test]
-fn row_14_a_silent_acker_stays_in_n_until_another_has_what_it_acknowledged() {
+fn a_silent_acker_stays_in_n_until_another_has_what_it_acknowledged() {
     let mut world = World::grown(3);
     world.slow.insert(1);
     (0..5).for_each(|_| world.tick());
@@ -192,7 +192,7 @@ fn lost_volumes_are_seeded_again() {
 
 /// The pod of a lost volume may still run and follow. After `deadAfter` its claim and then the pod are deleted, and another one begins.
 #[test]
-fn row_15_a_member_whose_volume_is_lost_begins_again_after_a_while() {
+fn a_member_whose_volume_is_lost_begins_again_after_a_while() {
     let mut world = World::grown(3);
     world.lost.insert(2);
     let began = world.now;
@@ -262,7 +262,7 @@ fn a_diverged_member_that_is_kept_stops_nobody_else() {
 
 /// `kubectl drain` deletes the pod of the primary: it hands over while it ends.
 #[test]
-fn row_19_a_primary_whose_pod_is_deleted_hands_over() {
+fn a_primary_whose_pod_is_deleted_hands_over() {
     let mut world = World::grown(3);
     world.pods.get_mut(&0).unwrap().terminating = true;
     for _ in 0..30 {
@@ -276,7 +276,7 @@ fn row_19_a_primary_whose_pod_is_deleted_hands_over() {
 
 /// While an operation runs, or the release fails, a lost primary is replaced, and no member comes or goes.
 #[test]
-fn row_0_while_something_else_is_under_way_a_lost_primary_is_replaced_and_nobody_comes_or_goes() {
+fn while_an_operation_runs_a_lost_primary_is_replaced_and_nobody_comes_or_goes() {
     let mut world = World::grown(3);
     world.target.mode = Mode::Keep;
     (world.target.size, world.template) = (5, "r2");
@@ -299,7 +299,7 @@ fn row_0_while_something_else_is_under_way_a_lost_primary_is_replaced_and_nobody
 
 /// The status of a custom resource is lost, such as when it is restored from a backup: the `ConfigMap` says who the primary is.
 #[test]
-fn row_2_a_lost_status_is_found_again() {
+fn a_lost_status_is_found_again() {
     let mut world = World::grown(3);
     world.crash(0);
     world.settle();
@@ -325,7 +325,7 @@ fn row_2_a_lost_status_is_found_again() {
 
 /// Probes of replicas fail because the primary is lost. They can take over all the same.
 #[test]
-fn row_10_a_replica_whose_pod_is_not_ready_takes_over() {
+fn a_replica_whose_pod_is_not_ready_takes_over() {
     let mut world = World::grown(3);
     world.down.insert(0);
     world.pods.values_mut().for_each(|pod| pod.ready = false);
@@ -336,9 +336,9 @@ fn row_10_a_replica_whose_pod_is_not_ready_takes_over() {
     assert!(world.primary() != 0 && world.members[&world.primary()].writable);
 }
 
-/// Row 11: the replica that received most cannot apply it. Nobody with less takes over in its place.
+/// The replica that received most cannot apply it. Nobody with less takes over in its place.
 #[test]
-fn row_11_a_replica_that_cannot_apply_what_it_received_is_not_passed_over() {
+fn a_replica_that_cannot_apply_what_it_received_is_not_passed_over() {
     let mut world = World::grown(3);
     world.slow.insert(1);
     world.halted.insert(2);
@@ -358,7 +358,7 @@ fn row_11_a_replica_that_cannot_apply_what_it_received_is_not_passed_over() {
 
 /// A target that cannot apply is refused, and never locks the primary.
 #[test]
-fn row_19_nobody_hands_over_to_a_replica_that_does_not_apply() {
+fn nobody_hands_over_to_a_replica_that_does_not_apply() {
     let mut world = World::grown(3);
     world.halted.extend([1, 2]);
     world.template = "r2";
@@ -378,7 +378,7 @@ fn row_19_nobody_hands_over_to_a_replica_that_does_not_apply() {
 
 /// A replica was away for so long that the primary can no longer send what it lacks.
 #[test]
-fn row_15_a_replica_that_lacks_what_the_primary_no_longer_sends_is_seeded() {
+fn a_replica_that_lacks_what_the_primary_no_longer_sends_is_seeded() {
     let mut world = World::grown(3);
     world.down.insert(2);
     for _ in 0..60 {
@@ -403,7 +403,7 @@ fn request(world: &mut World, text: &str) -> (RequestResult, String) {
 }
 
 #[test]
-fn row_19_a_requested_switch_over_is_done_once() {
+fn a_requested_switch_over_is_done_once() {
     let mut world = World::grown(3);
     assert_eq!(request(&mut world, "2@a"), (RequestResult::Succeeded, String::new()));
     let last = world.held().last.unwrap();
@@ -425,7 +425,7 @@ fn row_19_a_requested_switch_over_is_done_once() {
 }
 
 #[test]
-fn row_19_a_requested_switch_over_that_is_not_safe_is_refused_with_the_reason() {
+fn a_requested_switch_over_that_is_not_safe_is_refused_with_the_reason() {
     let long = format!("1@{}", "x".repeat(62));
     for (text, expected) in [
         ("7", "there is no member db-7, or it leaves"),
@@ -462,7 +462,7 @@ fn row_19_a_requested_switch_over_that_is_not_safe_is_refused_with_the_reason() 
 
 /// Two of five acknowledge, and only they have all acknowledged writes. Another one acknowledges first, in the place of one of them.
 #[test]
-fn row_19_a_member_that_does_not_acknowledge_is_admitted_before_it_takes_over() {
+fn a_member_that_does_not_acknowledge_is_admitted_before_it_takes_over() {
     let mut world = World::grown(5);
     for _ in 0..4 {
         let held = world.held();
@@ -481,7 +481,7 @@ fn row_19_a_member_that_does_not_acknowledge_is_admitted_before_it_takes_over() 
 }
 
 #[test]
-fn row_19_a_requested_switch_over_whose_target_or_primary_is_lost_is_given_up() {
+fn a_requested_switch_over_whose_target_or_primary_is_lost_is_given_up() {
     for lost in [0, 1] {
         let mut world = World::grown(3);
         world.target.switch_over = Some("1".into());
@@ -500,7 +500,7 @@ fn row_19_a_requested_switch_over_whose_target_or_primary_is_lost_is_given_up() 
 
 /// A promoted database that does not start does not hold the others for ever (MariaDB's agent reports it as a primary with a problem).
 #[test]
-fn row_7_a_primary_whose_database_hangs_is_replaced_and_killed() {
+fn a_primary_whose_database_hangs_is_replaced_and_killed() {
     let mut world = World::grown(3);
     world.hung.insert(0);
     let began = world.now;
@@ -517,7 +517,7 @@ fn row_7_a_primary_whose_database_hangs_is_replaced_and_killed() {
 
 /// The volume of an acker is lost before the start of the other one is noted: that counts again, and only then can the former leave.
 #[test]
-fn row_15_an_acker_without_data_leaves_n_when_the_other_one_has_just_started() {
+fn an_acker_without_data_leaves_n_when_the_other_one_has_just_started() {
     let mut world = World::grown(3);
     let latched = world.latch.primary.as_mut().unwrap();
     latched.starts.insert(2, "earlier".into());
@@ -528,7 +528,7 @@ fn row_15_an_acker_without_data_leaves_n_when_the_other_one_has_just_started() {
 
 /// A new acker starts again before a pass has seen that it acknowledges, and has lost what only it had acknowledged.
 #[test]
-fn row_16_a_new_acker_that_starts_again_at_once_does_not_count() {
+fn a_new_acker_that_starts_again_at_once_does_not_count() {
     let mut world = World::grown(3);
     world.down.insert(2);
     while world.held().ackers.contains(&2) {
@@ -557,7 +557,7 @@ fn row_16_a_new_acker_that_starts_again_at_once_does_not_count() {
 /// An acker whose pod is deleted applies what it has received, and ends in order: it counts when the primary is lost before the operator
 /// has seen it receive again. It may end so several times.
 #[test]
-fn row_8_an_acker_that_ended_in_order_is_heard() {
+fn an_acker_that_ended_in_order_is_heard() {
     for (ended_in_order, restarts) in [(true, 1), (true, 3), (false, 1)] {
         let mut world = World::grown(3);
         let epoch = world.held().epoch;
@@ -581,7 +581,7 @@ fn row_8_an_acker_that_ended_in_order_is_heard() {
 
 /// A replica that hangs acknowledges nothing, and does not take over.
 #[test]
-fn row_14_an_acker_whose_database_hangs_leaves_n() {
+fn an_acker_whose_database_hangs_leaves_n() {
     let mut world = World::grown(3);
     world.hung.insert(1);
     let began = world.now;
@@ -596,7 +596,7 @@ fn row_14_an_acker_whose_database_hangs_leaves_n() {
 }
 
 #[test]
-fn row_7_a_promoted_database_that_does_not_start_is_lost_after_a_while() {
+fn a_promoted_database_that_does_not_start_is_lost_after_a_while() {
     let mut world = World::grown(3);
     world.crash(0);
     while world.held().epoch == 1 || world.held().ordinal.is_none() {
@@ -630,9 +630,9 @@ fn row_7_a_promoted_database_that_does_not_start_is_lost_after_a_while() {
     assert_eq!(world.primary(), 0);
 }
 
-/// Row 15: a volume may have data that its agent does not know. It is not overwritten.
+/// A volume may have data that its agent does not know. It is not overwritten.
 #[test]
-fn row_15_a_member_without_data_that_reports_a_problem_gets_no_copy() {
+fn a_member_without_data_that_reports_a_problem_gets_no_copy() {
     let mut world = World::grown(3);
     world.destroy(2);
     world.foreign.insert(2);

@@ -87,7 +87,7 @@ fn is_unsafe(step: &MemberStep<super::state::Action>) -> bool {
 }
 
 #[test]
-fn row_7_the_only_member_is_started_again_by_its_agent() {
+fn the_only_member_is_started_again_by_its_agent() {
     let mut world = grown(1);
     world.hung.insert(0);
     let steps = world.passes(59);
@@ -104,7 +104,7 @@ fn row_7_the_only_member_is_started_again_by_its_agent() {
 
 /// The primary hangs, and one of two replicas is killed at that time: nobody can take over, and the primary goes on.
 #[test]
-fn row_7_a_primary_that_hangs_while_a_replica_is_killed_goes_on_after_a_start() {
+fn a_primary_that_hangs_while_a_replica_is_killed_goes_on_after_a_start() {
     for seed in 0..100 {
         let mut world = grown(3).with_seed(seed);
         world.hung.insert(0);
@@ -119,7 +119,7 @@ fn row_7_a_primary_that_hangs_while_a_replica_is_killed_goes_on_after_a_start() 
 /// An acker that hangs may be the only one with an acknowledged write. It is not started while the primary is lost, and as soon as there is
 /// a primary.
 #[test]
-fn row_14_an_acker_that_hangs_is_started_when_nothing_can_be_lost_by_it() {
+fn an_acker_that_hangs_is_started_when_nothing_can_be_lost_by_it() {
     for seed in 0..100 {
         let mut world = grown(2).with_seed(seed);
         world.halted.insert(1);

@@ -6,7 +6,7 @@ use crate::agent::contract::{Role, Verb};
 use crate::members::driver::MemberStep;
 
 #[test]
-fn row_1_volumes_that_are_there_already_are_taken_only_if_the_chart_says_so() {
+fn volumes_that_are_there_already_are_taken_only_if_the_chart_says_so() {
     let mut world = World::new(3);
     world.members.insert(2, Member { data: Some("u".into()), log: vec![(2, 1)], applied: 1, ..Member::default() });
     let why = world.stops("OrphanedVolumes");
@@ -18,7 +18,7 @@ fn row_1_volumes_that_are_there_already_are_taken_only_if_the_chart_says_so() {
 }
 
 #[test]
-fn row_3_with_other_data_or_orders_of_somebody_else_nothing_is_changed() {
+fn with_other_data_or_orders_of_somebody_else_nothing_is_changed() {
     let mut world = World::grown(3);
     world.template = "r2";
     world.members.get_mut(&2).unwrap().data = Some("other".into());
@@ -39,7 +39,7 @@ fn row_3_with_other_data_or_orders_of_somebody_else_nothing_is_changed() {
 }
 
 #[test]
-fn row_4_a_member_that_takes_writes_and_is_not_the_primary_is_fenced() {
+fn a_member_that_takes_writes_and_is_not_the_primary_is_fenced() {
     let mut world = World::grown(3);
     world.crash(0);
     world.settle();
@@ -56,7 +56,7 @@ fn row_4_a_member_that_takes_writes_and_is_not_the_primary_is_fenced() {
 }
 
 #[test]
-fn row_10_of_two_members_with_writes_that_the_other_lacks_none_becomes_the_primary() {
+fn of_two_members_with_writes_that_the_other_lacks_none_becomes_the_primary() {
     let mut world = World::grown(3);
     world.down.insert(0);
     for (k, server) in [(1, 7), (2, 8)] {
@@ -83,7 +83,7 @@ fn row_10_of_two_members_with_writes_that_the_other_lacks_none_becomes_the_prima
 
 /// Writes wait for the member that acknowledges, and not for the start of the earlier primary's database.
 #[test]
-fn row_12_a_member_that_acknowledges_follows_before_the_earlier_primary() {
+fn a_member_that_acknowledges_follows_before_the_earlier_primary() {
     let mut world = World::grown(3);
     world.crash(0);
     let mut follow = Vec::new();

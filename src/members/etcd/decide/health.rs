@@ -223,7 +223,8 @@ impl<'a> Cluster<'a> {
             || self.crashes(ordinal)
     }
 
-    /// Whether the data of a voter is gone for good: it says that it has none, and its claim is another one than that with which it answered.
+    /// Whether the data of a voter is gone for good: it says that it has none, and its claim is another one than that
+    /// with which it answered.
     pub fn has_lost_data(&self, ordinal: u32) -> bool {
         self.says_not_in_list(ordinal) && self.scene.latch.has_lost(self.scene.workload, ordinal)
     }

@@ -1,6 +1,6 @@
-//! A quorum that is lost for good (docs/design/members.md row 5). The operator does not guess: the user has to confirm
-//! the loss, for this cluster and for the data that is left, and the same confirmation is never used twice. Then the
-//! member with the most of the agreed data continues alone, and the other members join it as learners.
+//! A quorum that is lost for good (docs/design/members.md, row `quorum_lost`). The operator does not guess: the user
+//! has to confirm the loss, for this cluster and for the data that is left, and the same confirmation is never used
+//! twice. Then the member with the most of the agreed data continues alone, and the other members join it as learners.
 //!
 //! While a pod can start as the only member, no other pod may start: each would be a cluster of its own, under the same
 //! ID. So the StatefulSet has only this one pod until the `ConfigMap` does not force a new cluster any more. The claims
@@ -44,8 +44,9 @@ impl Scene<'_> {
             return if self.observed.answers.is_empty() { nobody.to_owned() } else { String::new() };
         };
         format!(
-            "; if a quorum of them is gone for good, the annotation {FORCE_NEW_CLUSTER}={} lets {} go on alone, which knows most of \
-             those that can be compared (revision {}): what is not in it is lost, and the data of all others is deleted",
+            "; if a quorum of them is gone for good, the annotation {FORCE_NEW_CLUSTER}={} lets {} go on alone, which \
+             knows most of those that can be compared (revision {}): what is not in it is lost, and the data of all \
+             others is deleted",
             self.statement(answer),
             self.pod_name(ordinal),
             answer.revision
@@ -65,7 +66,7 @@ impl Scene<'_> {
     }
 
     /// Continues a recovery from what is observed.
-    pub(super) fn recovery_goes_on(&self) -> Option<MemberStep<Action>> {
+    pub(super) fn recovery_continues(&self) -> Option<MemberStep<Action>> {
         let recovery = self.latch.recovery.as_ref()?;
         let is_it = |url: &String| self.settings.peer_url.ordinal(url) == Some(recovery.survivor);
         let members = self.observed.members.as_deref();

@@ -1,4 +1,4 @@
-//! docs/design/members.md row 20: the maintenance of a database: alarms, and files with holes. A member answers no
+//! docs/design/members.md: the maintenance of a database: alarms, and files with holes. A member answers no
 //! requests while it is defragmented. So the operator defragments one member at a time, the leader last, and continues
 //! only when all members are healthy again.
 
@@ -25,7 +25,7 @@ const COMPACTED: i64 = 3;
 const SURELY_COMPACTED: i64 = 30;
 
 /// Disarms an alarm of a member that has left: it has been replaced, so writes are allowed again.
-pub(super) fn alarm_of_one_that_left(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn alarm_of_a_former_member(c: &Cluster) -> Option<MemberStep<Action>> {
     let left = |id: u64| id != 0 && c.members.iter().all(|member| member.id != id);
     let alarm = alarms(c).find(|alarm| left(alarm.member))?;
     call(c, None, Call::Disarm(alarm))
@@ -34,9 +34,9 @@ pub(super) fn alarm_of_one_that_left(c: &Cluster) -> Option<MemberStep<Action>> 
 /// No space: the history is deleted, then the files are rewritten one by one, and then writes are allowed again. etcd
 /// reports the used part of a file as of its last write, and there are no writes now. So the latch stores which members
 /// are done.
-pub(super) fn reclaim(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn no_space(c: &Cluster) -> Option<MemberStep<Action>> {
     let settings = c.scene.settings;
-    let alarm = no_space(c).next();
+    let alarm = no_space_alarms(c).next();
     if let (None, Some(reclaimed)) = (alarm, c.scene.latch.reclaimed.as_ref().filter(|reclaimed| !reclaimed.over)) {
         let reclaimed = Some(Reclaimed { over: true, ..reclaimed.clone() });
         return Some(MemberStep::Latch(Latch { reclaimed, ..c.scene.latch.clone() }));
@@ -74,7 +74,7 @@ pub(super) fn reclaim(c: &Cluster) -> Option<MemberStep<Action>> {
     if full(c).is_some() {
         return None;
     }
-    let over = no_space(c).count() == 1;
+    let over = no_space_alarms(c).count() == 1;
     then(call(c, None, Call::Disarm(alarm)), Reclaimed { over, ..reclaimed.clone() })
 }
 
@@ -100,12 +100,12 @@ fn quota(c: &Cluster, answer: &Answer) -> u64 {
     answer.quota.or(c.scene.settings.quota).unwrap_or(QUOTA)
 }
 
-fn no_space<'a>(c: &'a Cluster) -> impl Iterator<Item = Alarm> + 'a {
+fn no_space_alarms<'a>(c: &'a Cluster) -> impl Iterator<Item = Alarm> + 'a {
     alarms(c).filter(|alarm| alarm.kind == AlarmKind::NoSpace)
 }
 
 /// Defragments files with holes, if the document asks for this and there is nothing else to do.
-pub(super) fn holes_above_threshold(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn files_with_holes(c: &Cluster) -> Option<MemberStep<Action>> {
     let wanted = c.scene.settings.defragmentation?;
     let complete = c.members.len() == c.desired() as usize && c.replicas() == c.desired() && c.all_healthy();
     if !complete || alarms(c).next().is_some() {
@@ -120,7 +120,7 @@ pub(super) fn holes_above_threshold(c: &Cluster) -> Option<MemberStep<Action>> {
 }
 
 /// Reports the alarms that no row above has handled.
-pub(super) fn alarms_are_told(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn other_alarms(c: &Cluster) -> Option<MemberStep<Action>> {
     let alarm = alarms(c).next()?;
     let whose = c.members.iter().find(|member| member.id == alarm.member).and_then(|member| c.ordinal(member));
     let whose = whose.map_or_else(|| "a member".to_owned(), |ordinal| c.scene.pod_name(ordinal));

@@ -1,9 +1,9 @@
 //! The rows of a cluster that has a quorum.
 //!
-//! The table: docs/design/members.md.
+//! The table: `table`, and docs/design/members.md.
 
 use super::health::Cluster;
-use super::{LATER, SOON, Scene, upkeep};
+use super::{LATER, SOON};
 use crate::members::driver::MemberStep;
 use crate::members::etcd::state::{Action, Answer, Call, ClusterState, Member, Version};
 use crate::members::workload::{Latch, Pod, VolumeClaim};
@@ -11,42 +11,9 @@ use crate::members::workload::{Latch, Pod, VolumeClaim};
 /// 3.6 refuses data that earlier versions of 3.5, and older ones, may have written (etcd #19557, #20793).
 const READY_FOR_3_6: Version = Version { major: 3, minor: 5, patch: 32 };
 
-/// A row of the table: returns its step if it applies.
-type Row = fn(&Cluster) -> Option<MemberStep<Action>>;
-
-/// The rows that need a quorum, in order.
-const ROWS: [Row; 21] = [
-    memory,
-    row_6_learner_beyond_size,
-    row_7_learner_without_pod,
-    row_7_nobody_joins,
-    row_8_learner_caught_up,
-    row_9_learner_that_does_not_join,
-    row_10_voter_that_never_started,
-    row_11_foreign_member,
-    row_12_voter_without_pod,
-    row_13_shrink,
-    row_14_wipe,
-    row_15_claims_left_over,
-    row_16_dead_voter,
-    upkeep::alarm_of_one_that_left,
-    upkeep::reclaim,
-    row_17_join,
-    row_18_leave,
-    row_19_roll,
-    upkeep::alarms_are_told,
-    upkeep::holes_above_threshold,
-    what_is_waited_for,
-];
-
-pub(super) fn decide(scene: &Scene, members: &[Member]) -> MemberStep<Action> {
-    let cluster = Cluster { scene, members };
-    ROWS.iter().find_map(|row| row(&cluster)).unwrap_or(MemberStep::Quiet)
-}
-
 /// Stores what has to be remembered before anything else is done: when the wait for a member began, and what members
 /// that left have left behind.
-fn memory(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn memory(c: &Cluster) -> Option<MemberStep<Action>> {
     let mut latch = Latch { position: Some(c.scene.revision()), ..c.scene.latch.clone() };
     let known = c.members.iter().filter_map(|member| c.ordinal(member)).chain(0..c.replicas());
     let ordinals: std::collections::BTreeSet<u32> =
@@ -86,26 +53,26 @@ fn memory(c: &Cluster) -> Option<MemberStep<Action>> {
     (changed(&latch) || latch.replicas != c.scene.latch.replicas).then_some(MemberStep::Latch(latch))
 }
 
-/// Row 6: a learner that is not wanted any more leaves. This is always allowed.
-fn row_6_learner_beyond_size(c: &Cluster) -> Option<MemberStep<Action>> {
+/// A learner that is not wanted any more leaves. This is always allowed.
+pub(super) fn unwanted_learner(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, learner) = c.learner().filter(|(k, _)| *k >= c.desired())?;
     remove(c, k, learner)
 }
 
-/// Row 7: starts the learner's pod, with the current list.
-fn row_7_learner_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
+/// Starts the learner's pod, with the current list.
+pub(super) fn learner_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, _) = c.learner().filter(|(k, _)| *k >= c.replicas())?;
     c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members)).or(Some(MemberStep::Scale(k + 1)))
 }
 
-/// Row 7, afterwards: the list is for the member that joins. As soon as it has started, no member may start from the
+/// The list is for the member that joins. As soon as it has started, no member may start from the
 /// list again.
-fn row_7_nobody_joins(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn closed_list(c: &Cluster) -> Option<MemberStep<Action>> {
     if c.members.iter().all(Member::started) && c.scene.announced().is_none() { c.scene.closed() } else { None }
 }
 
-/// Row 8: a learner that has started and caught up gets a vote. The leader makes the final check of its progress.
-fn row_8_learner_caught_up(c: &Cluster) -> Option<MemberStep<Action>> {
+/// A learner that has started and caught up gets a vote. The leader makes the final check of its progress.
+pub(super) fn learner_caught_up(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, learner) = c.learner().filter(|(_, learner)| learner.started())?;
     let answer = c.scene.observed.answers.get(&k).filter(|answer| answer.member == learner.id)?;
     if !answer.learner || answer.is_corrupt() || u128::from(answer.index) * 10 < u128::from(c.furthest()) * 9 {
@@ -114,9 +81,9 @@ fn row_8_learner_caught_up(c: &Cluster) -> Option<MemberStep<Action>> {
     call(c, None, Call::Promote { ordinal: k, member: learner.id })
 }
 
-/// Row 9: a learner does not join. Its list is corrected. With bad data, or after the deadline, it leaves, and row 14
-/// deletes its data.
-fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<Action>> {
+/// A learner does not join. Its list is corrected. With bad data, or after the deadline, it leaves, and row
+/// `remains_of_a_member` deletes its data.
+pub(super) fn learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, learner) = c.learner()?;
     if !learner.started()
         && let Some(write) = c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members))
@@ -142,8 +109,8 @@ fn row_9_learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<Action>> {
     Some(MemberStep::Wait { why: format!("{name} to join as a learner{}", c.scene.reason(k)), after: SOON })
 }
 
-/// Row 10: a voter that somebody else added never started. It counts as failed.
-fn row_10_voter_that_never_started(c: &Cluster) -> Option<MemberStep<Action>> {
+/// A voter that somebody else added never started. It counts as failed.
+pub(super) fn voter_that_never_started(c: &Cluster) -> Option<MemberStep<Action>> {
     let (k, voter) = c.voters().into_iter().find(|(_, voter)| !voter.started())?;
     let late = c.waited(k) > c.scene.settings.dead_after;
     if (k >= c.desired() || late) && c.may_remove(k) {
@@ -161,8 +128,8 @@ fn row_10_voter_that_never_started(c: &Cluster) -> Option<MemberStep<Action>> {
     })
 }
 
-/// Row 11: a member that does not belong to a pod of this StatefulSet, or two members with one ordinal.
-fn row_11_foreign_member(c: &Cluster) -> Option<MemberStep<Action>> {
+/// A member that does not belong to a pod of this StatefulSet, or two members with one ordinal.
+pub(super) fn foreign_member(c: &Cluster) -> Option<MemberStep<Action>> {
     let twice = |member: &&Member| {
         let ordinal = c.ordinal(member);
         ordinal.is_none() || c.members.iter().filter(|other| c.ordinal(other) == ordinal).count() > 1
@@ -179,8 +146,8 @@ fn row_11_foreign_member(c: &Cluster) -> Option<MemberStep<Action>> {
     })
 }
 
-/// Row 12: somebody else scaled away the pods of voters.
-fn row_12_voter_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
+/// Somebody else scaled away the pods of voters.
+pub(super) fn voter_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
     let without: Vec<_> = c.voters().into_iter().filter(|(k, _)| *k >= c.replicas() && c.pod(*k).is_none()).collect();
     let (highest, voter) = *without.last()?;
     if let Some((wanted, _)) = without.iter().rfind(|(k, _)| *k < c.desired()) {
@@ -189,15 +156,15 @@ fn row_12_voter_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
     if c.may_remove(highest) { remove(c, highest, voter) } else { Some(MemberStep::Scale(highest + 1)) }
 }
 
-/// Row 13: the last pod has no member any more, or never had one.
-fn row_13_shrink(c: &Cluster) -> Option<MemberStep<Action>> {
+/// The last pod has no member any more, or never had one.
+pub(super) fn unwanted_pod(c: &Cluster) -> Option<MemberStep<Action>> {
     let last = c.replicas().checked_sub(1)?;
     (c.replicas() > c.desired() && c.member(last).is_none()).then_some(MemberStep::Scale(last))
 }
 
-/// Row 14: a pod without a member has the data of a member that left, or none. Its claims and the pod are deleted
+/// A pod without a member has the data of a member that left, or none. Its claims and the pod are deleted
 /// before another member joins.
-fn row_14_wipe(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn remains_of_a_member(c: &Cluster) -> Option<MemberStep<Action>> {
     let ordinals = 0..c.replicas().min(c.desired());
     for k in ordinals.filter(|k| c.member(*k).is_none() && !c.backs_off(*k)) {
         let Some(stale) = c.scene.latch.stale.get(&k) else { continue };
@@ -231,8 +198,8 @@ fn orphaned(c: &Cluster, k: u32, claim: &VolumeClaim) -> MemberStep<Action> {
     MemberStep::Stop { reason: "OrphanedVolumes", why: c.scene.latch.orphan(k, claim) }
 }
 
-/// Row 15: deletes the claims of members that left, after their pods are deleted.
-fn row_15_claims_left_over(c: &Cluster) -> Option<MemberStep<Action>> {
+/// Deletes the claims of members that left, after their pods are deleted.
+pub(super) fn claims_left_over(c: &Cluster) -> Option<MemberStep<Action>> {
     if !c.scene.target.delete_claims {
         return None;
     }
@@ -243,23 +210,23 @@ fn row_15_claims_left_over(c: &Cluster) -> Option<MemberStep<Action>> {
     Some(MemberStep::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() })
 }
 
-/// Row 16: a voter that cannot return leaves, and row 14 makes room for the next one. Where its data is known to be gone, nothing is waited
-/// for.
-fn row_16_dead_voter(c: &Cluster) -> Option<MemberStep<Action>> {
+/// A voter that cannot return leaves, and row `remains_of_a_member` makes room for the next one. If its data is known
+/// to be gone, it leaves at once.
+pub(super) fn dead_voter(c: &Cluster) -> Option<MemberStep<Action>> {
     let late =
         |k: u32| k < c.desired() && c.dead(k) && (c.has_lost_data(k) || c.waited(k) > c.scene.settings.dead_after);
     let (k, voter) = c.voters().into_iter().find(|(k, _)| late(*k) && c.may_remove(*k))?;
     remove(c, k, voter)
 }
 
-/// Row 17: the lowest free ordinal joins as a learner, while all other members are healthy.
-fn row_17_join(c: &Cluster) -> Option<MemberStep<Action>> {
+/// The lowest free ordinal joins as a learner, while all other members are healthy.
+pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<Action>> {
     let k = (0..c.desired()).find(|k| c.member(*k).is_none())?;
     if c.members.len() > c.desired() as usize || !c.all_healthy() || c.backs_off(k) {
         return None;
     }
     if k >= c.replicas() {
-        // No member can join while these objects exist. Row 15 deletes what members have left behind, if it may.
+        // No member can join while these objects exist. Row `claims_left_over` deletes those of members, if it may.
         let claims = || c.claims(k).iter();
         if c.pod(k).is_none()
             && let Some(claim) = claims().find(|claim| !claim.terminating)
@@ -284,10 +251,10 @@ fn row_17_join(c: &Cluster) -> Option<MemberStep<Action>> {
     c.scene.written(ClusterState::Existing, list).or_else(|| call(c, None, Call::AddVoter { ordinal: k, peer_url }))
 }
 
-/// Row 18: if there is one member too many, it leaves: an unhealthy one, or the highest, but never while it is the
+/// If there is one member too many, it leaves: an unhealthy one, or the highest, but never while it is the
 /// leader. While a lower ordinal is free there are not too many members, but an unhealthy member that has to leave
 /// anyway must not keep the other one from joining.
-fn row_18_leave(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn leaving_member(c: &Cluster) -> Option<MemberStep<Action>> {
     let beyond = || c.voters().into_iter().filter(|(k, _)| *k >= c.desired());
     let too_many = c.members.len() > c.desired() as usize;
     let unhealthy = beyond().rfind(|(k, _)| !c.healthy(*k));
@@ -298,8 +265,8 @@ fn row_18_leave(c: &Cluster) -> Option<MemberStep<Action>> {
     if c.leader() == Some(k) && c.healthy(k) { move_leader(c, k) } else { remove(c, k, voter) }
 }
 
-/// Row 19: the pods get the current template one by one, the leader's pod last.
-fn row_19_roll(c: &Cluster) -> Option<MemberStep<Action>> {
+/// The pods get the current template one by one, the leader's pod last.
+pub(super) fn old_template(c: &Cluster) -> Option<MemberStep<Action>> {
     let complete =
         c.replicas() == c.desired() && c.voters().len() == c.members.len() && c.members.len() == c.desired() as usize;
     if !complete {
@@ -375,7 +342,7 @@ fn version_step(c: &Cluster) -> Option<MemberStep<Action>> {
 }
 
 /// Nothing can be done, but the cluster is not complete and healthy.
-fn what_is_waited_for(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn incomplete(c: &Cluster) -> Option<MemberStep<Action>> {
     // etcd answers before its pod is ready, and for a moment after its termination began.
     let stays = |pod: &Pod| pod.stays_ready() && !c.scene.workload.is_outdated(pod);
     let missing = |k: &u32| !c.healthy(*k) || !c.pod(*k).is_some_and(stays);

@@ -18,10 +18,20 @@ const MAX_REQUEST: usize = 64;
 /// Seconds after which a switch-over is tried again.
 const AGAIN: i64 = 300;
 
+/// A switch-over that is latched.
+struct SwitchOver<'a> {
+    change: &'a Change,
+    /// The primary.
+    p: u32,
+    answer: &'a State,
+    /// The target.
+    to: u32,
+}
+
 impl Scene<'_> {
-    /// Row 6: the primary has ended, or started again. Its last commits may not have been acknowledged, so another member takes over. If none
-    /// can, the primary goes on: it has all acknowledged writes itself.
-    pub(super) fn row_6_restarted(&self) -> Step {
+    /// The primary has ended, or started again. Its last commits may not have been acknowledged, so another member
+    /// takes over. If none can, the primary goes on: it has all acknowledged writes itself.
+    pub(super) fn restarted(&self) -> Step {
         let (p, answer) = self.primary()?;
         let ran = self.held.starts.get(&p)?;
         if *ran == answer.start && answer.data.is_some() {
@@ -42,13 +52,10 @@ impl Scene<'_> {
         Some(self.latched(self.alone(p)))
     }
 
-    /// Rows 7 and 8: the primary does not answer. If a replica still receives from it, only the way from here to it is cut.
-    pub(super) fn row_7_silent(&self) -> Step {
+    /// The primary does not answer. If a replica still receives from it, only the way from here to it is cut.
+    pub(super) fn silent(&self) -> Step {
         let p = self.held.ordinal?;
-        if let Some(answer) = self.answer(p) {
-            if answer.problem.is_some() && answer.start.is_empty() && answer.role == Role::Primary {
-                return Some(self.not_started(p, answer));
-            }
+        if self.answer(p).is_some() {
             return self.noted(p, None);
         }
         let receives = self.held.ackers.iter().find(|k| self.follows(**k).is_some());
@@ -76,8 +83,14 @@ impl Scene<'_> {
         hangs.map(|_| wait(format!("the database of {}, which hangs{}", self.pod(p), self.reason(p)), SOON))
     }
 
-    /// Row 7: the database of the primary was ordered to start, and does not. After as long as a member may be silent, the primary counts
-    /// as lost.
+    /// The database of the primary was ordered to start, and does not. After as long as a member may be silent, the
+    /// primary counts as lost.
+    pub(super) fn does_not_start(&self) -> Step {
+        let (p, answer) = self.primary()?;
+        let was_ordered = answer.problem.is_some() && answer.start.is_empty() && answer.role == Role::Primary;
+        was_ordered.then(|| self.not_started(p, answer))
+    }
+
     fn not_started(&self, p: u32, answer: &State) -> MemberStep<Action> {
         let Some(since) = self.latch.since.get(&p) else {
             return self.noted(p, Some(self.now)).unwrap_or(MemberStep::Quiet);
@@ -104,7 +117,7 @@ impl Scene<'_> {
         (all != self.latch.since).then(|| MemberStep::Latch(Latch { since: all, ..self.latch.clone() }))
     }
 
-    /// Row 8: R + W > |N|, where R counts the ackers that are heard.
+    /// R + W > |N|, where R counts the ackers that are heard.
     fn can_fail_over(&self) -> bool {
         self.accepted().is_some() || (self.held.acks > 0 && self.is_enough(self.heard_ackers().len()))
     }
@@ -178,60 +191,89 @@ impl Scene<'_> {
         (given == said || Some(given) == change.as_deref()).then_some(k)
     }
 
-    /// Rows 9 to 12: the ackers are fenced, the one that received most applies all of it, and becomes the primary.
-    pub(super) fn rows_9_to_12_fail_over(&self) -> Step {
-        let change = self.held.change.as_ref().filter(|change| change.kind == ChangeKind::FailOver)?;
-        let heard = self.heard_ackers();
-        let unfenced = heard.iter().find(|(_, a)| a.epoch < self.held.epoch || a.role != Role::Fenced);
-        if let Some((k, _)) = unfenced {
-            return Some(self.fence(*k));
-        }
-        let accepted = self.accepted();
-        if let Some(k) = accepted
-            && let Some(answer) = self.answer(k)
-            && (answer.epoch < self.held.epoch || answer.role != Role::Fenced)
-        {
-            return Some(self.fence(k));
-        }
-        let fenced: Vec<(u32, &State)> = match accepted {
+    /// The fail-over that is latched.
+    fn failing_over(&self) -> Option<&Change> {
+        self.held.change.as_ref().filter(|change| change.kind == ChangeKind::FailOver)
+    }
+
+    /// The members of N that answer are fenced, and the one with which a person continues.
+    pub(super) fn fence_ackers(&self) -> Step {
+        self.failing_over()?;
+        let heard = self.heard_ackers().into_iter();
+        let accepted = self.accepted().and_then(|k| Some((k, self.answer(k)?)));
+        let mut all = heard.chain(accepted);
+        let (k, _) = all.find(|(_, a)| a.epoch < self.held.epoch || a.role != Role::Fenced)?;
+        Some(self.fence(k))
+    }
+
+    /// The members of which one takes over. They are fenced by now.
+    fn fenced(&self) -> Vec<(u32, &State)> {
+        match self.accepted() {
             Some(k) => self.answer(k).map(|answer| (k, answer)).into_iter().collect(),
-            None => heard,
-        };
-        if accepted.is_none() && !self.is_enough(fenced.len()) {
-            let step = self.go_back(change).or_else(|| self.starts_again(change.from?)).or_else(|| self.broken_pod());
-            let from = change.from.unwrap_or_default();
-            return Some(step.unwrap_or_else(|| self.unsafe_to_fail_over(from, &change.why)));
+            None => self.heard_ackers(),
         }
-        // Row 10. Ties: a ready pod, and then the lowest ordinal.
+    }
+
+    /// An acknowledged write may be on none of the fenced members.
+    pub(super) fn too_few_fenced(&self) -> Step {
+        let change = self.failing_over()?;
+        if self.accepted().is_some() || self.is_enough(self.fenced().len()) {
+            return None;
+        }
+        let step = self.go_back(change).or_else(|| self.starts_again(change.from?)).or_else(|| self.broken_pod());
+        let from = change.from.unwrap_or_default();
+        Some(step.unwrap_or_else(|| self.unsafe_to_fail_over(from, &change.why)))
+    }
+
+    /// The fenced member that has received everything that the others have. Ties: a ready pod, and then the lowest
+    /// ordinal.
+    fn candidate(&self) -> Option<(u32, &State)> {
+        let fenced = self.fenced();
         let contains_all = |a: &State| fenced.iter().all(|(_, b)| a.got.contains(&b.got));
         let ready = |k: u32| self.workload.pods.get(&k).is_some_and(Pod::stays_ready);
-        let best = fenced.iter().filter(|(_, a)| contains_all(a)).min_by_key(|(k, _)| (!ready(*k), *k));
-        let Some((c, answer)) = best else {
-            if fenced.iter().any(|(_, a)| a.applying && !a.has.contains(&a.got)) {
-                return Some(wait("members to apply what they received".into(), SOON));
-            }
-            let why = format!(
-                "{} have writes that the others lack: which of them goes on, a person has to decide",
-                self.pods(fenced.iter().map(|(k, _)| *k))
-            );
-            return Some(stop("Diverged", why));
-        };
-        // Row 11.
-        if !answer.has.contains(&answer.got) {
-            let pod = self.pod(*c);
-            return Some(match &answer.problem {
-                Some(problem) if !answer.applying => {
-                    stop("ReplicaBroken", format!("{pod} has the most writes and cannot apply them: {problem}"))
-                }
-                _ => wait(format!("{pod} to apply what it received"), SOON),
-            });
+        fenced.iter().filter(|(_, a)| contains_all(a)).min_by_key(|(k, _)| (!ready(*k), *k)).copied()
+    }
+
+    /// Each of the fenced members lacks writes of another one.
+    pub(super) fn no_candidate(&self) -> Step {
+        self.failing_over()?;
+        if self.candidate().is_some() {
+            return None;
         }
-        // Row 12.
-        let ackers: BTreeSet<u32> = fenced.iter().map(|(k, _)| *k).filter(|k| k != c).collect();
-        let complete =
-            fenced.iter().filter(|(k, other)| k != c && other.got.contains(&answer.got)).map(|(k, _)| *k).collect();
+        let fenced = self.fenced();
+        if fenced.iter().any(|(_, a)| a.applying && !a.has.contains(&a.got)) {
+            return Some(wait("members to apply what they received".into(), SOON));
+        }
+        let why = format!(
+            "{} have writes that the others lack: which of them goes on, a person has to decide",
+            self.pods(fenced.iter().map(|(k, _)| *k))
+        );
+        Some(stop("Diverged", why))
+    }
+
+    /// The candidate applies what it received.
+    pub(super) fn candidate_applies(&self) -> Step {
+        self.failing_over()?;
+        let (c, answer) = self.candidate().filter(|(_, answer)| !answer.has.contains(&answer.got))?;
+        let pod = self.pod(c);
+        Some(match &answer.problem {
+            Some(problem) if !answer.applying => {
+                stop("ReplicaBroken", format!("{pod} has the most writes and cannot apply them: {problem}"))
+            }
+            _ => wait(format!("{pod} to apply what it received"), SOON),
+        })
+    }
+
+    /// The candidate becomes the primary.
+    pub(super) fn candidate_takes_over(&self) -> Step {
+        let change = self.failing_over()?;
+        let (c, answer) = self.candidate()?;
+        let fenced = self.fenced();
+        let others = || fenced.iter().filter(|(k, _)| *k != c);
+        let ackers: BTreeSet<u32> = others().map(|(k, _)| *k).collect();
+        let complete = others().filter(|(_, other)| other.got.contains(&answer.got)).map(|(k, _)| *k).collect();
         let acks = self.held.acks.min(count(&complete));
-        Some(self.passed(*c, self.held.epoch, ackers, acks, change))
+        Some(self.passed(c, self.held.epoch, ackers, acks, change))
     }
 
     /// The lost primary is back, and has not started its database yet: it has all acknowledged writes, and goes on.
@@ -242,8 +284,8 @@ impl Scene<'_> {
         waits.then(|| self.latched(Latched { change: None, ..self.alone(from) }))
     }
 
-    /// A member goes on as the primary. It has all acknowledged writes, and nobody else is known to have them. Ackers that start once more,
-    /// and those that are silent now, count after they have received all that it has.
+    /// A member goes on as the primary. It has all acknowledged writes, and nobody else is known to have them. Ackers
+    /// that start once more, and those that are silent now, count after they have received all that it has.
     fn alone(&self, p: u32) -> Latched {
         let start = |k: &u32| self.answer(*k).map(|answer| answer.start.clone()).unwrap_or_default();
         let starts = self.held.ackers.iter().map(|k| (*k, start(k))).collect();
@@ -273,42 +315,55 @@ impl Scene<'_> {
     }
 
     /// A switch-over whose primary is lost is a fail-over: the rows of a lost primary decide.
-    pub(super) fn row_lost_in_a_switch_over(&self) -> Step {
+    pub(super) fn lost_in_a_switch_over(&self) -> Step {
         self.held.change.as_ref().filter(|change| change.kind == ChangeKind::SwitchOver)?;
-        self.row_6_restarted().or_else(|| self.answer(self.held.ordinal?).is_none().then(|| self.row_7_silent())?)
+        self.restarted().or_else(|| self.answer(self.held.ordinal?).is_none().then(|| self.silent())?)
     }
 
-    /// Row 19: the primary takes no more writes, the target applies everything, and becomes the primary.
-    pub(super) fn row_19_switch_over(&self) -> Step {
+    /// The switch-over that is latched, while its primary answers.
+    fn switching_over(&self) -> Option<SwitchOver<'_>> {
         let change = self.held.change.as_ref().filter(|change| change.kind == ChangeKind::SwitchOver)?;
         let (p, answer) = self.primary()?;
-        let to = change.to?;
-        let given_up = |why: &str| {
-            let last = Some(Change { to: None, why: format!("{}, given up: {why}", change.why), ..change.clone() });
-            let not_before = Some(self.now + AGAIN);
-            Some(self.latched(Latched { change: None, last, not_before, ..self.held.clone() }))
+        Some(SwitchOver { change, p, answer, to: change.to? })
+    }
+
+    /// A switch-over is given up, and the primary goes on.
+    pub(super) fn switch_over_fails(&self) -> Step {
+        let SwitchOver { change, answer, to, .. } = self.switching_over()?;
+        let follows = self.follows(to).filter(|target| target.applying || target.has == target.got);
+        let why = match follows {
+            _ if self.now - change.since > PATIENCE => "it took too long".to_owned(),
+            None => format!("{} does not follow", self.pod(to)),
+            Some(target) if answer.role == Role::Primary && !self.is_near(target) => format!("{} lags", self.pod(to)),
+            Some(_) => return None,
         };
-        if self.now - change.since > PATIENCE {
-            return given_up("it took too long");
-        }
-        let Some(target) = self.follows(to).filter(|target| target.applying || target.has == target.got) else {
-            return given_up(&format!("{} does not follow", self.pod(to)));
+        let last = Some(Change { to: None, why: format!("{}, given up: {why}", change.why), ..change.clone() });
+        let not_before = Some(self.now + AGAIN);
+        Some(self.latched(Latched { change: None, last, not_before, ..self.held.clone() }))
+    }
+
+    /// The primary takes no more writes.
+    pub(super) fn primary_hands_over(&self) -> Step {
+        let SwitchOver { p, .. } = self.switching_over().filter(|over| over.answer.role == Role::Primary)?;
+        let order = Demote {
+            epoch: self.held.epoch,
+            number: self.number_for(p),
+            data: self.data().to_owned(),
+            within: DEMOTION,
         };
-        if answer.role == Role::Primary {
-            if !self.is_near(target) {
-                return given_up(&format!("{} lags", self.pod(to)));
-            }
-            let order = Demote {
-                epoch: self.held.epoch,
-                number: self.number_for(p),
-                data: self.data().to_owned(),
-                within: DEMOTION,
-            };
-            return Some(MemberStep::Act(Action::Tell { ordinal: p, verb: Verb::Demote(order) }));
-        }
-        if !target.has.contains(&answer.has) {
-            return Some(wait(format!("{} to apply everything", self.pod(to)), SOON));
-        }
+        Some(MemberStep::Act(Action::Tell { ordinal: p, verb: Verb::Demote(order) }))
+    }
+
+    /// The target applies everything.
+    pub(super) fn target_applies(&self) -> Step {
+        let SwitchOver { answer, to, .. } = self.switching_over()?;
+        let lacks = !self.follows(to)?.has.contains(&answer.has);
+        lacks.then(|| wait(format!("{} to apply everything", self.pod(to)), SOON))
+    }
+
+    /// The target becomes the primary.
+    pub(super) fn target_takes_over(&self) -> Step {
+        let SwitchOver { change, p, answer, to } = self.switching_over()?;
         let mut ackers = self.held.ackers.clone();
         ackers.remove(&to);
         // It has everything, and follows at once: there is no time without an acknowledgement.
@@ -337,7 +392,8 @@ impl Scene<'_> {
         Change { kind: ChangeKind::SwitchOver, from: self.held.ordinal, to: Some(to), since: self.now, why }
     }
 
-    /// Whether a member can take over from a primary that is well, if it acknowledges: how far it lags behind. The error says why not.
+    /// Whether a member can take over from a primary that is well, if it acknowledges: how far it lags behind. The
+    /// error says why not.
     fn can_take_over(&self, k: u32) -> Result<f64, String> {
         let pod = self.pod(k);
         if k >= self.workload.replicas.min(self.target.size) {
@@ -358,8 +414,8 @@ impl Scene<'_> {
         Ok(answer.lag.unwrap_or_default())
     }
 
-    /// Row 19: somebody asks for a switch-over. It begins now, or is refused with the reason. Each text is done once.
-    pub(super) fn row_19_requested(&self) -> Step {
+    /// Somebody asks for a switch-over. It begins now, or is refused with the reason. Each text is done once.
+    pub(super) fn requested_switch_over(&self) -> Step {
         let text: String = self.target.switch_over.as_deref()?.chars().take(MAX_REQUEST).collect();
         let is_done = self.held.requested.as_ref().is_some_and(|request| request.text == text);
         if is_done || text.is_empty() || self.target.mode != Mode::Run {
@@ -415,7 +471,8 @@ impl Scene<'_> {
         Ok(k)
     }
 
-    /// Row 19: a member that is to take over acknowledges first. If N has all the members that it may have, the one that lags most leaves.
+    /// A member that is to take over acknowledges first. If N has all the members that it may have, the one that lags
+    /// most leaves.
     fn admit(&self, k: u32) -> Step {
         if self.has_room() {
             return Some(self.latched(self.with_acker(k)));

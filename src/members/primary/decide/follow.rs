@@ -19,9 +19,9 @@ impl Scene<'_> {
         self.observed.answers.iter().map(|(k, answer)| (*k, answer)).filter(|(k, _)| Some(*k) != self.held.ordinal)
     }
 
-    /// Row 13: a member has writes that the primary lacks. It follows if it can take them back; the agent says whether it could. What a
-    /// primary with a problem has may be more than it says.
-    pub(super) fn row_13_diverged(&self) -> Step {
+    /// A member has writes that the primary lacks. It follows if it can take them back; the agent says whether it
+    /// could. What a primary with a problem has may be more than it says.
+    pub(super) fn diverged(&self) -> Step {
         let is_sure = |primary: &State| primary.role == Role::Primary && primary.problem.is_none();
         let (_, primary) = self.primary().filter(|(_, primary)| is_sure(primary))?;
         let found = self.others().find(|(_, a)| {
@@ -38,30 +38,33 @@ impl Scene<'_> {
         self.seeded(k, Some(answer.start.clone()))
     }
 
-    /// Row 13: a diverged member that is kept as it is. The rows before are for all others.
+    /// A diverged member that is kept as it is. The rows before are for all others.
     pub(super) fn kept(&self, k: u32, answer: &State) -> Step {
         let is_kept = self.settings.on_diverged == OnDiverged::Keep && answer.diverged;
         is_kept.then(|| {
             let why = format!(
-                "{} has writes that the primary lacks, and is kept as it is (onDiverged): copy what it has, and delete its claim and its pod",
+                "{} has writes that the primary lacks, and is kept as it is (onDiverged): copy what it has, and \
+                 delete its claim and its pod",
                 self.pod(k)
             );
             stop("Diverged", why)
         })
     }
 
-    /// Row 15: a member without data has a problem. It may have data that its agent does not know, so nothing is copied over it.
+    /// A member without data has a problem. It may have data that its agent does not know, so nothing is copied over
+    /// it.
     pub(super) fn unknown_data(&self, k: u32, answer: &State) -> Step {
         let problem = answer.problem.as_ref().filter(|_| answer.data.is_none() && answer.busy.is_none())?;
         let pod = self.pod(k);
         let why = format!(
-            "{pod} has no data of this cluster, and a problem: {problem}. It gets a copy when that is solved; or delete its claim and its pod"
+            "{pod} has no data of this cluster, and a problem: {problem}. It gets a copy when that is solved; or \
+             delete its claim and its pod"
         );
         Some(stop("DataUnknown", why))
     }
 
-    /// Row 15: a member has no data, or lacks writes that the primary can no longer send.
-    pub(super) fn row_15_seed(&self) -> Step {
+    /// A member has no data, or lacks writes that the primary can no longer send.
+    pub(super) fn seed(&self) -> Step {
         let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
         for (k, answer) in self.others().filter(|(k, a)| *k < self.target.size && a.busy.is_none()) {
             let empty = answer.data.is_none() && answer.problem.is_none();
@@ -108,7 +111,7 @@ impl Scene<'_> {
     }
 
     /// Members follow the primary. Those of N acknowledge.
-    pub(super) fn row_follow(&self) -> Step {
+    pub(super) fn follow(&self) -> Step {
         let (p, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
         let leaving = self.held.leaving.as_ref().map(|leaving| leaving.ordinal);
         let admitted = |k: u32| primary.admitted.contains(&self.pod(k));
@@ -140,10 +143,10 @@ impl Scene<'_> {
         None
     }
 
-    /// Notes the start of the primary while it takes writes, and of ackers while they receive. An acker that has started again, and does
-    /// not continue the start that was noted, may have lost what it acknowledged: it counts again after it has received all that the
-    /// primary had then.
-    pub(super) fn row_starts(&self) -> Step {
+    /// Notes the start of the primary while it takes writes, and of ackers while they receive. An acker that has
+    /// started again, and does not continue the start that was noted, may have lost what it acknowledged: it counts
+    /// again after it has received all that the primary had then.
+    pub(super) fn starts(&self) -> Step {
         let (p, primary) = self.primary()?;
         let mut held = self.held.clone();
         held.starts.retain(|k, _| *k == p || self.held.ackers.contains(k));
@@ -177,15 +180,15 @@ impl Scene<'_> {
     }
 
     /// Clients that write reach the primary by its label, as soon as it has its orders.
-    pub(super) fn row_label_primary(&self) -> Step {
+    pub(super) fn label_primary(&self) -> Step {
         let (_, answer) = self.primary()?;
         let is_primary = answer.role == Role::Primary && answer.epoch == self.held.epoch;
         let (_, pod, role) = self.wrong_label().filter(|_| is_primary)?;
-        (pod.role.as_deref() == Some(PRIMARY) || role == Some(PRIMARY)).then(|| self.row_label())?
+        (pod.role.as_deref() == Some(PRIMARY) || role == Some(PRIMARY)).then(|| self.label())?
     }
 
     /// Services select pods by their role.
-    pub(super) fn row_label(&self) -> Step {
+    pub(super) fn label(&self) -> Step {
         let (ordinal, pod, role) = self.wrong_label()?;
         Some(MemberStep::LabelPod { ordinal, uid: pod.uid.clone(), role })
     }
@@ -195,8 +198,9 @@ impl Scene<'_> {
         if self.held.ordinal == Some(k) { Some(PRIMARY) } else { near().then_some(REPLICA) }
     }
 
-    /// The first pod with a wrong role. A pod loses the role of the primary before another one gets it. One that says that it takes no
-    /// writes loses it afterwards: a Service without a pod loses what clients send, until `kube-proxy` knows the next pod a second later.
+    /// The first pod with a wrong role. A pod loses the role of the primary before another one gets it. One that says
+    /// that it takes no writes loses it afterwards: a Service without a pod loses what clients send, until `kube-proxy`
+    /// knows the next pod a second later.
     fn wrong_label(&self) -> Option<(u32, &Pod, Option<&'static str>)> {
         let pods = self.workload.pods.iter().map(|(k, pod)| (*k, pod, self.role(*k)));
         let wrong = pods.filter(|(_, pod, role)| pod.role.as_deref() != *role);
@@ -209,10 +213,11 @@ impl Scene<'_> {
         })
     }
 
-    /// Takes a member out of N: it can acknowledge no more, the others get everything that it acknowledged, and then N is smaller.
+    /// Takes a member out of N: it can acknowledge no more, the others get everything that it acknowledged, and then N
+    /// is smaller.
     pub(super) fn shrink(&self, k: u32) -> Step {
         if self.held.leaving.is_some() {
-            return self.row_14_leaving();
+            return self.leaving();
         }
         let remaining = count(&self.held.ackers).saturating_sub(1);
         // Fewer acknowledgements are latched before a commit waits for fewer.
@@ -221,8 +226,8 @@ impl Scene<'_> {
         Some(self.latched(Latched { acks, leaving, ..self.held.clone() }))
     }
 
-    /// Row 14: a member that is being taken out of N.
-    pub(super) fn row_14_leaving(&self) -> Step {
+    /// A member that is being taken out of N.
+    pub(super) fn leaving(&self) -> Step {
         let leaving = self.held.leaving.as_ref()?;
         let (_, primary) = self.primary()?;
         let (k, name) = (leaving.ordinal, self.pod(leaving.ordinal));
@@ -247,8 +252,8 @@ impl Scene<'_> {
         Some(self.latched(Latched { ackers, leaving: None, ..self.held.clone() }))
     }
 
-    /// Row 14: a member of N is silent, and the primary is well.
-    pub(super) fn row_14_silent_acker(&self) -> Step {
+    /// A member of N is silent, and the primary is well.
+    pub(super) fn silent_acker(&self) -> Step {
         let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
         let silent = |k: &u32| !self.acknowledges(*k);
         let mut since = self.latch.since.clone();
@@ -273,7 +278,8 @@ impl Scene<'_> {
         let blocked = late && !asked_to && stands && receiving < self.held.acks as usize;
         if blocked {
             let why = format!(
-                "writes wait for an acknowledgement of {}{}: bring it back, or let writes go on without one (onReplicaLost: Degrade)",
+                "writes wait for an acknowledgement of {}{}: bring it back, or let writes go on without one \
+                 (onReplicaLost: Degrade)",
                 self.pod(k),
                 self.reason(k)
             );
@@ -282,16 +288,16 @@ impl Scene<'_> {
         None
     }
 
-    /// Row 16: everything has as many acknowledgements. From now on they count.
-    pub(super) fn row_16_acknowledgements(&self) -> Step {
+    /// Everything has as many acknowledgements. From now on they count.
+    pub(super) fn more_acknowledgements(&self) -> Step {
         let (_, primary) = self.primary().filter(|(_, primary)| primary.role == Role::Primary)?;
         let counts = primary.confirmed.min(primary.acks).min(self.asked_acks());
         (counts > self.held.acks).then(|| self.latched(Latched { acks: counts, ..self.held.clone() }))
     }
 
-    /// A replica that has caught up may acknowledge. N has at most twice as many members as acknowledgements are possible, so that
-    /// the loss of one more member than acknowledge stops nothing.
-    pub(super) fn row_grow_n(&self) -> Step {
+    /// A replica that has caught up may acknowledge. N has at most twice as many members as acknowledgements are
+    /// possible, so that the loss of one more member than acknowledge stops nothing.
+    pub(super) fn new_acker(&self) -> Step {
         if self.held.leaving.is_some() || !self.has_room() {
             return None;
         }
@@ -308,7 +314,8 @@ impl Scene<'_> {
         count(&self.held.ackers) < self.settings.acks.saturating_mul(2)
     }
 
-    /// A replica may acknowledge from now on. Its start is noted before it does: if it starts again, it may have lost what it acknowledged.
+    /// A replica may acknowledge from now on. Its start is noted before it does: if it starts again, it may have lost
+    /// what it acknowledged.
     pub(super) fn with_acker(&self, k: u32) -> Latched {
         let mut held = self.held.clone();
         held.ackers.insert(k);
@@ -317,7 +324,7 @@ impl Scene<'_> {
     }
 
     /// The primary takes writes as soon as enough members acknowledge.
-    pub(super) fn row_16_opens(&self) -> Step {
+    pub(super) fn primary_opens(&self) -> Step {
         let p = self.held.ordinal?;
         match self.answer(p) {
             Some(answer) if answer.writable && answer.acks == self.held.acks && self.asked_acks() == self.held.acks => {

@@ -7,7 +7,7 @@ use crate::members::workload::{Latch, Pod, PodPhase, VolumeClaim};
 
 impl Scene<'_> {
     /// A volume that is lost does not come back. Its member starts again with an empty one, and is seeded.
-    pub(super) fn row_lost_volume(&self) -> Step {
+    pub(super) fn lost_volume(&self) -> Step {
         let lost = |k: &u32| Some(*k) != self.held.ordinal && self.lacks_volume(*k);
         let k = (0..self.workload.replicas).find(lost)?;
         if self.held.ackers.contains(&k) {
@@ -26,7 +26,8 @@ impl Scene<'_> {
         Some(MemberStep::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone() })
     }
 
-    /// Whether the volume of a member is lost, or its claim is gone while its pod runs: the StatefulSet's controller makes a claim first.
+    /// Whether the volume of a member is lost, or its claim is gone while its pod runs: the StatefulSet's controller
+    /// makes a claim first.
     pub(super) fn lacks_volume(&self, k: u32) -> bool {
         match self.workload.claims.get(&k).filter(|claims| !claims.is_empty()) {
             Some(_) => self.lost_claim(k).is_some(),
@@ -39,23 +40,27 @@ impl Scene<'_> {
         self.workload.claims.get(&k).into_iter().flatten().find(|claim| claim.lost)
     }
 
-    /// Rows 17 and 18: one member more, or one member less.
-    pub(super) fn rows_17_and_18_size(&self) -> Step {
-        let (wanted, replicas) = (self.target.size, self.workload.replicas);
-        if wanted == 0 {
+    /// A cluster has at least one member.
+    pub(super) fn size_of_zero(&self) -> Step {
+        (self.target.size == 0).then(|| {
             let why = "the last member cannot leave: delete the custom resource, or ask for one member".to_owned();
-            return Some(stop("InvalidSize", why));
-        }
-        if replicas > wanted {
-            return self.row_18_leave(replicas - 1);
-        }
-        if let Some(step) = self.remains() {
-            return Some(step);
-        }
-        if let Some(step) = self.all_well() {
-            return Some(step);
-        }
-        (replicas < wanted).then(|| {
+            stop("InvalidSize", why)
+        })
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.workload.replicas > self.target.size
+    }
+
+    /// One member less.
+    pub(super) fn remove_member(&self) -> Step {
+        self.is_too_large().then(|| self.leave(self.workload.replicas - 1))?
+    }
+
+    /// One member more.
+    pub(super) fn add_member(&self) -> Step {
+        let replicas = self.workload.replicas;
+        (replicas < self.target.size).then(|| {
             let orphan = self.workload.claims.get(&replicas).into_iter().flatten().find(|claim| !claim.terminating);
             match orphan {
                 Some(claim) if !self.target.adopt_claims => stop("OrphanedVolumes", self.latch.orphan(replicas, claim)),
@@ -64,8 +69,8 @@ impl Scene<'_> {
         })
     }
 
-    /// Row 18: the member with the highest ordinal leaves. A primary hands over first, and an acker acknowledges no more.
-    fn row_18_leave(&self, k: u32) -> Step {
+    /// The member with the highest ordinal leaves. A primary hands over first, and an acker acknowledges no more.
+    fn leave(&self, k: u32) -> Step {
         if self.held.ordinal == Some(k) {
             let why = format!("{} leaves", self.pod(k));
             let waits = || wait(format!("a replica to take over from {}", self.pod(k)), LATER);
@@ -82,7 +87,10 @@ impl Scene<'_> {
     }
 
     /// The claims of members that left.
-    fn remains(&self) -> Step {
+    pub(super) fn remains(&self) -> Step {
+        if self.is_too_large() {
+            return None;
+        }
         let gone = |k: u32| k >= self.workload.replicas && !self.workload.pods.contains_key(&k);
         let left = self.workload.claims.iter().filter(|(k, _)| gone(**k) && self.target.delete_claims);
         let known = left.flat_map(|(k, claims)| claims.iter().map(move |claim| (*k, claim)));
@@ -95,8 +103,11 @@ impl Scene<'_> {
         going.map(|why| wait(why, SOON))
     }
 
-    /// What is not yet well.
-    fn all_well(&self) -> Step {
+    /// A member is not yet well.
+    pub(super) fn unwell_member(&self) -> Step {
+        if self.is_too_large() {
+            return None;
+        }
         for k in 0..self.workload.replicas {
             let pod = self.pod(k);
             let is_primary = self.held.ordinal == Some(k);
@@ -129,15 +140,16 @@ impl Scene<'_> {
         None
     }
 
-    /// Row 19: the pod of the primary is being deleted, such as by `kubectl drain`. While it ends, it hands over.
-    pub(super) fn row_19_deleted_pod(&self) -> Step {
+    /// The pod of the primary is being deleted, such as by `kubectl drain`. While it ends, it hands over.
+    pub(super) fn deleted_primary_pod(&self) -> Step {
         let p = self.held.ordinal?;
         self.workload.pods.get(&p).filter(|pod| pod.terminating)?;
         self.switch_over(format!("the pod {} is deleted", self.pod(p)))
     }
 
-    /// Row 20: pods of an older template are evicted: replicas from the highest ordinal, the primary last, after it has handed over.
-    pub(super) fn row_20_template(&self) -> Step {
+    /// Pods of an older template are evicted: replicas from the highest ordinal, the primary last, after it has handed
+    /// over.
+    pub(super) fn old_template(&self) -> Step {
         let outdated =
             |k: &u32| self.workload.pods.get(k).filter(|pod| self.workload.is_outdated(pod) && !pod.terminating);
         let mut replicas = (0..self.workload.replicas).rev().filter(|k| Some(*k) != self.held.ordinal);
@@ -156,8 +168,8 @@ impl Scene<'_> {
         )
     }
 
-    /// Deletes a pod of an older template that will not become ready. Its data is on a claim, so the only effect is a start from the
-    /// current template.
+    /// Deletes a pod of an older template that will not become ready. Its data is on a claim, so the only effect is a
+    /// start from the current template.
     pub(super) fn broken_pod(&self) -> Step {
         let broken = |k: &u32, pod: &Pod| {
             !pod.terminating
