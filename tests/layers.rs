@@ -314,6 +314,55 @@ fn absolute(module: &Module, path: &str) -> Module {
     base
 }
 
+/// What a source of `src/cli` imports against the order: a command has its own folder and `common`, and `common` has itself alone.
+fn against_the_order_of_commands(module: &Module, code: &str) -> Vec<String> {
+    // A visibility names a module, and imports nothing from it.
+    let code = code.replace("pub(in crate::cli)", "pub");
+    let is_in_order = |path: &Module| {
+        path.first().is_some_and(|first| first != "cli")
+            || path.get(1).is_some_and(|part| *part == module[1] || part == "common")
+    };
+    paths(&code).into_iter().filter(|path| !is_in_order(&absolute(module, path))).collect()
+}
+
+#[test]
+fn no_command_imports_another_and_what_they_share_imports_no_command() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut commands = BTreeSet::new();
+    for (path, text) in sources("cli") {
+        let relative = path.strip_prefix(&src).expect("it is below src").with_extension("");
+        let mut module: Module = relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        module.pop_if(|last| last == "mod");
+        // src/cli/mod.rs chooses the command, and imports all of them.
+        if module.len() > 1 {
+            let found = against_the_order_of_commands(&module, &code(&text));
+            assert!(found.is_empty(), "{} imports {found:?}", path.display());
+            commands.insert(module[1].clone());
+        }
+    }
+    assert!(commands.len() > 25 && commands.contains("common"), "{commands:?}");
+}
+
+#[test]
+fn an_import_of_another_command_is_found() {
+    let found = |module: &[&str], code: &str| {
+        let module = module.iter().map(|part| (*part).to_owned()).collect();
+        against_the_order_of_commands(&module, code)
+    };
+    let (pause, check) = (["cli", "pause"], ["cli", "rbac", "check"]);
+    assert_eq!(found(&pause, "use super::list::condition;"), ["super::list::condition"]);
+    assert_eq!(found(&pause, "use crate::cli::list;"), ["crate::cli::list"]);
+    assert_eq!(found(&pause, "use super::{common::line, list, rbac::{self, of}};").len(), 3);
+    assert_eq!(found(&pause, "use crate::{cli::{common::line, list}, names};"), ["crate::cli::list"]);
+    assert_eq!(found(&pause, "let x = super::whole();"), ["super::whole"]);
+    assert_eq!(found(&pause, "use crate::cli as c;"), ["crate::cli"]);
+    assert_eq!(found(&check, "use super::super::list::served;"), ["super::super::list::served"]);
+    assert_eq!(found(&["cli", "common", "kinds"], "use crate::cli::list::served;"), ["crate::cli::list::served"]);
+    let in_order =
+        "use super::Args;\nuse crate::cli::common::line::line;\nuse crate::names;\npub(in crate::cli) struct A;";
+    assert!(found(&check, in_order).is_empty());
+}
+
 /// The groups of modules of which each reaches each other.
 fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<&Module>> {
     let reached = |from: &Module| {

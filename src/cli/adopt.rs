@@ -5,15 +5,23 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::ask::{as_stored, asked, kinds, whole_numbers};
-use super::chart_path::print;
-use super::diff::{Color, notes, text};
-use super::output::{Format, OutputArgs, as_yaml, line};
-use super::target::{ConnectArgs, Target, is_label_value};
-use super::template::server::Server;
-use super::{CliError, values_files};
 use crate::chart;
 use crate::chart::Values;
+use crate::cli::common::changes::{notes, text};
+use crate::cli::common::chart_label::name_and_version;
+use crate::cli::common::colours::Color;
+use crate::cli::common::connect::ConnectArgs;
+use crate::cli::common::error::CliError;
+use crate::cli::common::kinds::kinds;
+use crate::cli::common::line::line;
+use crate::cli::common::next_pass::asked;
+use crate::cli::common::output::{Format, OutputArgs, as_yaml};
+use crate::cli::common::release::is_label_value;
+use crate::cli::common::server::Server;
+use crate::cli::common::stored::{as_stored, whole_numbers};
+use crate::cli::common::streams::print;
+use crate::cli::common::target::Target;
+use crate::cli::common::values_files;
 use crate::cluster::discovery::Resource;
 use crate::kind::allow::Reach;
 use crate::kind::{ChartRef, Kind};
@@ -151,7 +159,7 @@ fn of_charts(common: &CommonArgs) -> Result<Vec<(String, Kind)>, CliError> {
             ChartRef::Link(link) if is_meant => {
                 let last = link.rsplit('/').next().unwrap_or_default();
                 let name = last.split([':', '@']).next().unwrap_or_default().trim_end_matches(".tgz");
-                found.push((super::list::name_and_version(name).0.to_owned(), kind));
+                found.push((name_and_version(name).0.to_owned(), kind));
             }
             _ => {}
         }

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::CliError;
-use super::chart_path::print;
 use crate::agent::check::{Check, Step};
 use crate::agent::client::Client;
 use crate::agent::tls::{Files, Tls};
+use crate::cli::common::error::CliError;
+use crate::cli::common::streams::print;
 
 /// Arguments of `tillerman agent-check`.
 ///

@@ -1,6 +1,6 @@
 //! `tillerman bundle`: writes the bundle of a project for the Operator Lifecycle Manager.
 
-use super::CliError;
+use crate::cli::common::error::CliError;
 use crate::scaffold::bundle::{self, Settings};
 use crate::source::archive::write_below;
 use crate::template::version::Version;

@@ -1,6 +1,6 @@
 //! `tillerman completion`: scripts by which shells complete the command line.
 
-use super::chart_path::print;
+use crate::cli::common::streams::print;
 use clap_complete::Shell;
 
 /// A shell.
@@ -11,14 +11,14 @@ pub struct Args {
     shell: String,
 }
 
-/// Prints the script: `source <(tillerman completion bash)`.
-pub fn run(args: &Args) {
+/// Prints the script: `source <(tillerman completion bash)`. `program` is the whole command line.
+pub fn run(args: &Args, program: &mut clap::Command) {
     let shell = match &*args.shell {
         "fish" => Shell::Fish,
         "zsh" => Shell::Zsh,
         _ => Shell::Bash,
     };
     let mut out = Vec::new();
-    clap_complete::generate(shell, &mut super::whole(), "tillerman", &mut out);
+    clap_complete::generate(shell, program, "tillerman", &mut out);
     print(&String::from_utf8_lossy(&out));
 }

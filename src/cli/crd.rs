@@ -1,13 +1,12 @@
 //! `tillerman crd`: prints the CustomResourceDefinition of a chart.
 
-use super::chart_path::print;
-use super::{CliError, values_files};
 use crate::chart::Chart;
-use crate::crd::{self, Cut, Evidence, Made, Names, Scope, Settings, Types};
-use crate::release::status_fields::typed;
-use crate::template::value::Value;
-use crate::template::yaml;
-use std::fmt::Write as _;
+use crate::cli::common::definition::definition;
+use crate::cli::common::error::CliError;
+use crate::cli::common::output::as_yaml;
+use crate::cli::common::streams::print;
+use crate::cli::common::values_files;
+use crate::crd::{self, Evidence, Names, Scope, Settings, Types};
 use std::path::{Path, PathBuf};
 
 /// A chart, and the names of the custom resource where the chart's annotations do not give them.
@@ -131,14 +130,6 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The definition as YAML, with comments above it.
-pub fn definition(chart: &Chart, names: &Names, settings: Settings, evidence: &[Evidence]) -> Result<String, CliError> {
-    let fields = typed::of_chart(chart);
-    let known = fields.as_deref().unwrap_or_default();
-    let made = crd::of_chart(chart, names, settings, evidence, known).map_err(CliError)?;
-    Ok(remarks(&made, fields.err()) + &as_yaml(&made.definition)?)
-}
-
 /// The names that flags give over those of the chart.
 fn names(args: &Args, chart: &Chart) -> Result<Names, CliError> {
     let mut names = Names { scope: args.scope.into(), ..Names::of_chart(chart) };
@@ -160,36 +151,6 @@ fn names(args: &Args, chart: &Chart) -> Result<Names, CliError> {
         )));
     }
     Ok(names)
-}
-
-/// Comments above the definition: what is not as its reader expects.
-fn remarks(made: &Made, no_fields: Option<String>) -> String {
-    let mut text = String::new();
-    if let Some(why) = no_fields {
-        let why = why.replace('\n', " ");
-        let _ = writeln!(
-            text,
-            "# The status has no types for fields of the chart, which does not render with its default values: {why}"
-        );
-    }
-    for opened in &made.opened {
-        let path = opened.path.join(".");
-        let _ = writeln!(text, "# spec.{path} takes any value, since {} gives it one of another type.", opened.by);
-    }
-    text += match made.cut {
-        Cut::Nothing => "",
-        Cut::Sentences => "# Descriptions are shortened, so that kubectl apply takes the definition.\n",
-        Cut::Descriptions => "# Descriptions are left out, so that kubectl apply takes the definition.\n",
-        Cut::TooLarge => {
-            "# The definition is too large for the annotation that kubectl apply writes: apply it with kubectl apply --server-side.\n"
-        }
-    };
-    text
-}
-
-fn as_yaml(document: &serde_json::Value) -> Result<String, CliError> {
-    let text = yaml::emit(&Value::from(document)).map_err(CliError::new)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Prints the changes from another version of the chart.

@@ -1,13 +1,13 @@
 //! `tillerman dependency build|update|list`: the dependencies of a chart, as `helm dependency` manages them.
 
-use super::CliError;
-use super::chart_path::{ON_OUTPUT, ServerArgs, print};
-use crate::source::dependency::{Manager, list, source_date_epoch};
+use crate::cli::common::chart_server::ServerArgs;
+use crate::cli::common::dependency_manager::manager;
+use crate::cli::common::error::CliError;
+use crate::cli::common::streams::{ON_OUTPUT, print};
+use crate::source::dependency::{Manager, list};
 use crate::source::download::Verify;
-use crate::source::registry::Registry;
-use crate::source::{Messages, Settings, clean};
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use crate::source::{Settings, clean};
+use std::path::PathBuf;
 
 /// What to do with the dependencies.
 #[derive(Debug, clap::Subcommand)]
@@ -75,25 +75,4 @@ fn change(args: &ChangeArgs, update: bool) -> Result<(), CliError> {
     };
     let result = if update { manager.update() } else { manager.build() };
     result.map_err(CliError::from)
-}
-
-/// A manager with the system's clock.
-pub fn manager<'a>(
-    chart: &Path,
-    settings: &'a Settings,
-    registry: &'a Registry<'a>,
-    keyring: PathBuf,
-    messages: Messages<'a>,
-) -> Result<Manager<'a>, CliError> {
-    Ok(Manager {
-        chart: clean(chart),
-        settings,
-        registry,
-        verify: Verify::Never,
-        keyring,
-        skip_refresh: false,
-        epoch: source_date_epoch()?,
-        now: SystemTime::now,
-        messages,
-    })
 }

@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::ask::kinds;
-use super::chart_path::print;
-use super::output::{OutputArgs, line};
-use super::target::ConnectArgs;
-use super::{CliError, list, rbac, values_files};
 use crate::chart;
+use crate::cli::common::connect::ConnectArgs;
+use crate::cli::common::error::CliError;
+use crate::cli::common::kinds;
+use crate::cli::common::line::line;
+use crate::cli::common::output::OutputArgs;
+use crate::cli::common::rights::lacking;
+use crate::cli::common::streams::print;
+use crate::cli::common::values_files;
 use crate::cluster::client::{Cluster, Conflicts};
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::crd;
@@ -110,7 +113,7 @@ impl Checks {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let mut checks = Checks::default();
     let kinds = match &args.watches_file {
-        Some(file) => Some(kinds(Some(file), &Gvk::new("", "", ""))?),
+        Some(file) => Some(kinds::kinds(Some(file), &Gvk::new("", "", ""))?),
         None => None,
     };
     match args.connect.connect() {
@@ -163,7 +166,7 @@ async fn definitions(
     checks: &mut Checks,
 ) -> Vec<Arc<Resource>> {
     let Some(kinds) = kinds else {
-        match list::served(place, cluster, discovery).await {
+        match kinds::served(place, cluster, discovery).await {
             Ok(served) if served.is_empty() => {
                 checks.warn("definitions", "no kind of a chart was found", "give --watches-file to check its kinds");
                 return served;
@@ -440,7 +443,7 @@ fn rights(args: &Args, found: Option<String>, namespace: &str, checks: &mut Chec
     };
     let place = (!args.all_namespaces).then(|| namespace.to_owned());
     let cluster = args.connect.cluster();
-    match rbac::lacking(file, &account, place, &cluster) {
+    match lacking(file, &account, place, &cluster) {
         Ok((who, asked, missing)) if missing.is_empty() => checks.ok("rights", format!("{who} has all {asked} rights")),
         Ok((who, _, missing)) => {
             let count = missing.len();

@@ -1,48 +1,134 @@
-//! `--explain`: explanations beside Helm's text.
+//! `tillerman explain`: the values of a chart as a table.
 
-use super::values::ValueArgs;
-use crate::render::Diagnostic;
+use crate::cli::common::error::CliError;
+use crate::cli::common::streams::print;
+use crate::cli::common::values_files;
+use crate::crd::{self, Settings};
+use crate::template::value::Value as Yaml;
+use crate::template::yaml;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::IsTerminal;
+use std::path::PathBuf;
 
-/// Whether errors are explained. Without a flag they are when standard error is a terminal, so that what a script reads
-/// is Helm's text alone.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub struct ExplainArgs {
-    /// Show the lines of the chart behind an error, even when no terminal reads it.
-    #[arg(long, overrides_with = "no_explain")]
-    explain: bool,
-    /// Show Helm's text of an error only.
-    #[arg(long, overrides_with = "explain")]
-    no_explain: bool,
+/// A chart, and how to show its values.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The chart: a directory or a .tgz archive.
+    chart: PathBuf,
+    /// Only this value and what is below it: a path such as service.port.
+    #[arg(value_name = "VALUE")]
+    below: Option<String>,
+    /// Print it as json, yaml or markdown instead.
+    #[arg(short, long, value_parser = ["json", "yaml", "markdown"])]
+    output: Option<String>,
 }
 
-impl ExplainArgs {
-    /// Whether to explain.
-    pub fn wanted(self) -> bool {
-        self.explain || !self.no_explain && std::io::stderr().is_terminal()
+/// A value of the chart.
+struct Row {
+    path: String,
+    kind: String,
+    default: Option<Value>,
+    about: String,
+}
+
+/// The widest that a default is shown in the table, in characters.
+const DEFAULT: usize = 40;
+
+/// Prints the table.
+pub fn run(args: &Args) -> Result<(), CliError> {
+    let chart = crate::chart::load(&args.chart).map_err(CliError::new)?;
+    let evidence = values_files::beside(&args.chart, &chart);
+    let types = crd::types(&chart, Settings::default(), &evidence).map_err(CliError)?;
+    let mut rows = Vec::new();
+    walk(&types.schema, Some(&crd::plain(&Value::Object(types.defaults().clone()))), "", &mut rows);
+    if let Some(below) = &args.below {
+        let inside = format!("{below}.");
+        rows.retain(|row| row.path == *below || row.path.starts_with(&inside));
+        if rows.is_empty() {
+            return Err(CliError(format!("the chart {} has no value {below}", chart.metadata.name)));
+        }
+    }
+    print(&match args.output.as_deref() {
+        Some("json") => serde_json::to_string_pretty(&as_json(&rows)).map_err(CliError::new)? + "\n",
+        Some("yaml") => {
+            String::from_utf8_lossy(&yaml::emit(&Yaml::from(&as_json(&rows))).map_err(CliError)?).into_owned()
+        }
+        Some(_) => markdown(&rows),
+        None => table(&rows),
+    });
+    Ok(())
+}
+
+fn walk(schema: &Value, default: Option<&Value>, path: &str, rows: &mut Vec<Row>) {
+    for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let default = default.and_then(|above| above.get(key));
+        let has_parts = schema["properties"].as_object().is_some_and(|parts| !parts.is_empty());
+        let about = schema["description"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+        if !has_parts || !about.is_empty() {
+            let default = default.filter(|_| !has_parts).cloned();
+            // The definition's descriptions name the default; here it has a column.
+            let named = format!("Default: {}", shown(default.as_ref()));
+            let about = about.strip_suffix(&named).map_or(&*about, str::trim_end).to_owned();
+            rows.push(Row { path: path.clone(), kind: kind(schema), default, about });
+        }
+        walk(schema, default, &path, rows);
     }
 }
 
-/// The explanation as standard error shows it, with a blank line before it; empty when there is nothing to explain.
-pub fn after(error: &Diagnostic, values: &ValueArgs) -> String {
-    let text = text(error, values, std::io::stderr().is_terminal() && colours());
-    if text.is_empty() { text } else { format!("\n\n{}", text.trim_end()) }
-}
-
-/// The explanation of an error, and where the values come from that a schema does not allow.
-pub fn text(error: &Diagnostic, values: &ValueArgs, colours: bool) -> String {
-    let mut text = error.explanation.text(colours);
-    for path in &error.explanation.violations {
-        let origin = values.origin(path);
-        let origin = origin.map_or_else(|| "the chart's values.yaml, or nothing".into(), |flag| format!("`{flag}`"));
-        let _ = writeln!(text, "  hint: `{}` is given by {origin}", path.join("."));
+fn kind(schema: &Value) -> String {
+    let name = schema["type"].as_str().unwrap_or("any");
+    let name = if schema["x-kubernetes-int-or-string"] == true { "integer or string" } else { name };
+    match (name, schema["items"]["type"].as_str()) {
+        ("array", Some(items)) => format!("array of {items}"),
+        _ => name.to_owned(),
     }
-    text
 }
 
-/// Whether the output to a terminal may have colours: <https://no-color.org>, and terminals without any.
-pub fn colours() -> bool {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    set("NO_COLOR").is_none() && set("TERM").is_some_and(|term| term != "dumb")
+fn shown(default: Option<&Value>) -> String {
+    default.map(Value::to_string).unwrap_or_default()
+}
+
+/// Text of a chart, without what moves a terminal's cursor.
+fn plain(text: &str, widest: usize) -> String {
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    if text.chars().count() <= widest {
+        text
+    } else {
+        text.chars().take(widest.saturating_sub(1)).chain(['…']).collect()
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let cells: Vec<[String; 4]> = std::iter::once(["VALUE", "TYPE", "DEFAULT", "MEANING"].map(str::to_owned))
+        .chain(rows.iter().map(|row| {
+            let default = plain(&shown(row.default.as_ref()), DEFAULT);
+            [plain(&row.path, usize::MAX), row.kind.clone(), default, plain(&row.about, usize::MAX)]
+        }))
+        .collect();
+    let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths = [width(0), width(1), width(2)];
+    let mut out = String::new();
+    for [path, kind, default, about] in &cells {
+        let line =
+            format!("{path:a$}   {kind:b$}   {default:c$}   {about}", a = widths[0], b = widths[1], c = widths[2]);
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}
+
+fn markdown(rows: &[Row]) -> String {
+    let mut out = "| value | type | default | meaning |\n|---|---|---|---|\n".to_owned();
+    for row in rows {
+        let cell = |text: &str| plain(text, usize::MAX).replace('|', "\\|");
+        let default = row.default.as_ref().map(|value| format!("`{}`", cell(&value.to_string()))).unwrap_or_default();
+        let _ = writeln!(out, "| `{}` | {} | {default} | {} |", cell(&row.path), row.kind, cell(&row.about));
+    }
+    out
+}
+
+fn as_json(rows: &[Row]) -> Value {
+    let row =
+        |row: &Row| json!({"value": row.path, "type": row.kind, "default": row.default, "description": row.about});
+    Value::Array(rows.iter().map(row).collect())
 }

@@ -4,14 +4,16 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::CliError;
-use super::chart_path::print;
-use super::list::name_and_version;
-use super::output::{Format, OutputArgs, line, table};
-use super::target::{ConnectArgs, Target, is_label_value, release_of, two_words};
 use crate::chart::Values;
-use crate::cluster::client::Cluster;
-use crate::reconcile::history::{Kept, history};
+use crate::cli::common::chart_label::name_and_version;
+use crate::cli::common::connect::ConnectArgs;
+use crate::cli::common::error::CliError;
+use crate::cli::common::output::{Format, OutputArgs};
+use crate::cli::common::release::revisions;
+use crate::cli::common::streams::print;
+use crate::cli::common::table::table;
+use crate::cli::common::target::{Target, two_words};
+use crate::reconcile::history::Kept;
 use crate::release::changes::changed_names;
 
 /// The names of values in a row, but for `-o wide`.
@@ -45,23 +47,6 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         }
         Ok(())
     })
-}
-
-/// The revisions of a custom resource's release, oldest first; at least one.
-pub(super) async fn revisions(cr: &Value, cluster: &Cluster) -> Result<Vec<Kept>, CliError> {
-    let (namespace, release) = release_of(cr);
-    let none = || CliError(format!("there is no release {} in namespace {}", line(&release), line(&namespace)));
-    if !is_label_value(&release) {
-        return Err(none());
-    }
-    let kept = history(&namespace, &release, cluster).await.map_err(|e| CliError(line(&e.whole())))?;
-    let uid = cr.pointer("/metadata/uid").and_then(Value::as_str);
-    let newest = kept.last().ok_or_else(none)?;
-    if newest.revision.owner_uid.as_deref().is_some_and(|owner| Some(owner) != uid) {
-        let owner = newest.revision.owner.as_deref().unwrap_or("another custom resource");
-        return Err(CliError(line(&format!("release {release} in namespace {namespace} belongs to {owner}"))));
-    }
-    Ok(kept)
 }
 
 fn entries(kept: &[Kept]) -> Vec<Value> {

@@ -1,7 +1,9 @@
 //! `tillerman init`: starts a project of an operator, with the flags of `operator-sdk init`.
 
-use super::CliError;
-use super::create::{self, ApiArgs, Written};
+use crate::cli::common::error::CliError;
+use crate::cli::common::project::api::{ApiArgs, api};
+use crate::cli::common::project::generate;
+use crate::cli::common::project::written::Written;
 use crate::kind::dns;
 use crate::scaffold::project::Project;
 
@@ -38,7 +40,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if args.project_version != "3" {
         return Err(CliError(format!("project version {} is not known: it is 3", args.project_version)));
     }
-    let known = create::read()?;
+    let known = generate::read()?;
     let mut project = match known.clone() {
         Some(project) => {
             for (given, flag, is) in
@@ -57,9 +59,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let before = known.unwrap_or_else(|| project.clone());
     project.notices |= args.notices;
     let mut written = Written::default();
-    create::project(&project, &before, &mut written)?;
+    generate::project(&project, &before, &mut written)?;
     if args.api.is_given() {
-        return create::api(&args.api, project, written);
+        return api(&args.api, project, written);
     }
     written.report()?;
     println!("Next: add a kind with\n  tillerman create api --helm-chart CHART");

@@ -1,10 +1,11 @@
 //! `tillerman lint`: says what is wrong with charts, in the words and with the flags of `helm lint`; and with a `watches.yaml`.
 
-use super::CliError;
-use super::explain;
-use super::values::ValueArgs;
-use super::values_files;
 use crate::chart;
+use crate::cli::common::colours::colours;
+use crate::cli::common::error::CliError;
+use crate::cli::common::explanation;
+use crate::cli::common::value_args::ValueArgs;
+use crate::cli::common::values_files;
 use crate::crd;
 use crate::host;
 use crate::kind::placement::{ClusterScoped, Namespaces};
@@ -91,7 +92,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
                 for message in report.messages.iter().filter(shown) {
                     let _ = writeln!(out, "{message}");
                     if let Some(diagnostic) = message.diagnostic.as_ref().filter(|_| !args.no_explain) {
-                        out.push_str(&explain::text(diagnostic, &args.values, paints()));
+                        out.push_str(&explanation::text(diagnostic, &args.values, paints()));
                     }
                 }
             }
@@ -206,7 +207,7 @@ fn opened(kind: &Kind) -> Vec<String> {
 }
 
 fn paints() -> bool {
-    std::io::stdout().is_terminal() && explain::colours()
+    std::io::stdout().is_terminal() && colours()
 }
 
 /// The charts below a folder, in the order of a walk by name.

@@ -1,21 +1,24 @@
 //! `tillerman list`: the custom resources that charts stand behind, in one table.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::CliError;
-use super::chart_path::print;
-use super::output::{Format, OutputArgs, age_of, line, table};
-use super::target::{ConnectArgs, resource};
+use crate::cli::common::chart_label::name_and_version;
+use crate::cli::common::condition::condition;
+use crate::cli::common::connect::ConnectArgs;
+use crate::cli::common::error::CliError;
+use crate::cli::common::kinds::served;
+use crate::cli::common::line::line;
+use crate::cli::common::output::{Format, OutputArgs};
+use crate::cli::common::streams::print;
+use crate::cli::common::table::{age_of, table};
+use crate::cli::common::target::resource;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::{Discovery, Resource};
-use crate::cluster::error::ApiError;
 use crate::kind::watches;
 use crate::names;
-use crate::release::object::Gvk;
 
 /// Arguments of `tillerman list`.
 #[derive(Debug, clap::Args)]
@@ -94,53 +97,6 @@ async fn kinds(
     served(namespace, cluster, discovery).await
 }
 
-/// The kinds that charts stand behind: those whose definition has the category of `tillerman crd`, and those of releases.
-pub(super) async fn served(
-    namespace: Option<&str>,
-    cluster: &Cluster,
-    discovery: &Discovery,
-) -> Result<Vec<Arc<Resource>>, CliError> {
-    let mut kinds: BTreeMap<(String, String), Arc<Resource>> = BTreeMap::new();
-    let mut enter = |word: &str| {
-        if let Some(found) = discovery.named(word).first() {
-            let Gvk { group, kind, .. } = &found.gvk;
-            kinds.entry((group.to_string(), kind.to_string())).or_insert_with(|| Arc::clone(found));
-        }
-    };
-    let definitions = allowed(cluster.list_all(&Resource::crds(), "").await)?;
-    let has_category = |definition: &&Value| {
-        let categories = definition.pointer("/spec/names/categories").and_then(Value::as_array);
-        categories.is_some_and(|all| all.iter().any(|category| category == "tillerman"))
-    };
-    for definition in definitions.iter().flatten().filter(has_category) {
-        let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        enter(&format!("{}.{}", text("/spec/names/kind"), text("/spec/group")));
-    }
-    let selector = format!("owner=helm,{}", names::OWNER_UID);
-    let records = allowed(cluster.list_metadata(&Resource::secrets(), namespace, &selector).await)?;
-    for record in records.iter().flatten() {
-        let owner = record.pointer("/metadata/annotations").and_then(|a| a.get(names::OWNER)).and_then(Value::as_str);
-        if let Some((word, _)) = owner.and_then(|owner| owner.split_once(' ')) {
-            enter(word);
-        }
-    }
-    if definitions.is_none() && records.is_none() {
-        return Err(CliError::new(
-            "neither definitions nor release records may be listed: say which kind is meant, with --kind or --watches-file",
-        ));
-    }
-    Ok(kinds.into_values().collect())
-}
-
-/// `None` for what may not be listed.
-fn allowed<T>(answer: Result<T, ApiError>) -> Result<Option<T>, CliError> {
-    match answer {
-        Ok(list) => Ok(Some(list)),
-        Err(e) if e.is_forbidden() => Ok(None),
-        Err(e) => Err(CliError(line(&e.whole()))),
-    }
-}
-
 /// What is said of a custom resource.
 fn entry(kind: &Resource, cr: &Value) -> Value {
     let text = |pointer: &str| cr.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -167,12 +123,6 @@ fn entry(kind: &Resource, cr: &Value) -> Value {
     })
 }
 
-/// A condition of a custom resource.
-pub(super) fn condition<'a>(cr: &'a Value, name: &str) -> Option<&'a Value> {
-    let conditions = cr.pointer("/status/conditions").and_then(Value::as_array)?;
-    conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(name))
-}
-
 /// The state of a release, in one word.
 fn state(cr: &Value) -> &'static str {
     let is = |name: &str| condition(cr, name).and_then(|c| c.get("status")).and_then(Value::as_str) == Some("True");
@@ -184,17 +134,6 @@ fn state(cr: &Value) -> &'static str {
         () if cr.pointer("/status/conditions").is_none() => "Unseen",
         () => "Progressing",
     }
-}
-
-/// Splits `my-chart-1.2.3` before its version: at the first dash before a digit that numbers and dots follow.
-pub(super) fn name_and_version(label: &str) -> (&str, &str) {
-    let is_version = |text: &str| {
-        let number = text.split(['-', '+']).next().unwrap_or_default().trim_start_matches('v');
-        number.split('.').count() > 1
-            && number.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    };
-    let dashes = label.match_indices('-').map(|(at, _)| (&label[..at], &label[at + 1..]));
-    dashes.into_iter().find(|(_, rest)| is_version(rest)).unwrap_or((label, ""))
 }
 
 fn rows(found: &[Value], with_namespace: bool, is_wide: bool) -> Vec<Vec<String>> {
@@ -225,22 +164,8 @@ fn rows(found: &[Value], with_namespace: bool, is_wide: bool) -> Vec<Vec<String>
 
 #[cfg(test)]
 mod tests {
-    use super::{name_and_version, state};
+    use super::state;
     use serde_json::json;
-
-    #[test]
-    fn a_chart_is_its_name_and_its_version() {
-        let table = [
-            ("web-1.2.3", ("web", "1.2.3")),
-            ("my-2-web-1.2.3-rc.1+x", ("my-2-web", "1.2.3-rc.1+x")),
-            ("web-v1.0.0", ("web", "v1.0.0")),
-            ("web", ("web", "")),
-            ("", ("", "")),
-        ];
-        for (label, expected) in table {
-            assert_eq!(name_and_version(label), expected);
-        }
-    }
 
     #[test]
     fn the_state_is_what_matters_most() {

@@ -1,6 +1,7 @@
 //! `tillerman man`: manual pages, one for each command.
 
-use super::{CliError, chart_path::print};
+use crate::cli::common::error::CliError;
+use crate::cli::common::streams::print;
 use std::path::PathBuf;
 
 /// Where the pages go.
@@ -11,9 +12,8 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
-/// Prints a page, or writes all.
-pub fn run(args: &Args) -> Result<(), CliError> {
-    let program = super::whole();
+/// Prints a page, or writes all. `program` is the whole command line.
+pub fn run(args: &Args, program: clap::Command) -> Result<(), CliError> {
     let Some(folder) = &args.output else {
         let mut page = Vec::new();
         clap_mangen::Man::new(program).render(&mut page).map_err(CliError::new)?;

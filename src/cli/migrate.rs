@@ -6,15 +6,16 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::{ArgAction, Args as _};
+use clap::ArgAction;
 use serde_json::{Value, json};
 
-use super::CliError;
-use super::chart_path::print;
-use super::diff::unified::unified;
-use super::output::{OutputArgs, line};
-use super::{rbac, run};
 use crate::chart::{self, Chart, SchemaDocument, SchemaDocuments};
+use crate::cli::common::error::CliError;
+use crate::cli::common::line::line;
+use crate::cli::common::output::OutputArgs;
+use crate::cli::common::rights::needed;
+use crate::cli::common::streams::print;
+use crate::cli::common::unified::unified;
 use crate::kind::{ChartRef, Kind};
 use crate::scaffold::migrate::{self, Argument, Finding, Project, Report, Verdict};
 use crate::source::archive::write_below;
@@ -46,8 +47,9 @@ const DEEPEST: usize = 8;
 const FOLDERS: [&str; 4] = ["build", "bundle", "config", "deploy"];
 
 /// Prints what has to change. Ends with 0 if nothing has, with 1 if something is left to change, and with 2 after an error, as `diff` does.
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    match migrated(args) {
+/// `operator` is the command `run`, without its name as the first word.
+pub(super) fn run(args: &Args, operator: &clap::Command) -> Result<(), CliError> {
+    match migrated(args, operator) {
         Ok(true) => Ok(()),
         Ok(false) => std::process::exit(1),
         Err(error) => {
@@ -58,7 +60,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// Whether nothing is left to change.
-fn migrated(args: &Args) -> Result<bool, CliError> {
+fn migrated(args: &Args, operator: &clap::Command) -> Result<bool, CliError> {
     let shown = args.project.display();
     if args.base.is_empty() || args.base.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(CliError(format!("--base: {:?} is no name of an image", args.base)));
@@ -74,9 +76,8 @@ fn migrated(args: &Args) -> Result<bool, CliError> {
     }
     let kinds = kinds(&root, &files);
     let loaded: Vec<Kind> = kinds.iter().filter(|(_, chart)| chart.is_ok()).map(|(kind, _)| kind.clone()).collect();
-    let needed = rbac::needed(&loaded)?;
-    let command = run::Args::augment_args(clap::Command::new("run").no_binary_name(true));
-    let argument = |text: &str| argument(&command, text);
+    let needed = needed(&loaded)?;
+    let argument = |text: &str| argument(operator, text);
     let project = Project { files: &files, base: &args.base, argument: &argument, kinds: &kinds, needed: &needed };
     let report = migrate::look(&project);
     let edited = report.edited(&files);

@@ -1,11 +1,11 @@
-//! The command line: one file per command. A command reads its arguments, calls the library, prints.
+//! The command line: one file per command. A command reads its arguments, calls the library, prints. What several commands need is in
+//! `common`; no command imports another.
 
 mod adopt;
 mod agent_check;
-mod ask;
 mod bundle;
 mod chaos;
-mod chart_path;
+pub mod common;
 mod completion;
 mod crd;
 mod create;
@@ -13,7 +13,6 @@ mod dependency;
 mod diff;
 mod doctor;
 mod explain;
-mod explain_chart;
 mod history;
 mod image;
 mod init;
@@ -22,24 +21,20 @@ mod list;
 mod man;
 mod migrate;
 mod notice;
-mod output;
 mod pause;
 mod plan;
 mod pull;
 mod rbac;
 mod rollback;
 mod run;
-mod scratch;
 mod snapshot;
 mod status;
-mod target;
 mod template;
-mod values;
-pub mod values_files;
 
 use crate::kind::go_bool;
 use crate::template::go::quote::quoted;
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Subcommand};
+use common::error::CliError;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
@@ -86,7 +81,11 @@ const ENTRIES: &[Entry] = &[
         aliases: &[],
         about: "Show what has to change in a project of operator-sdk so that Tillerman runs it",
         flags: migrate::Args::augment_args,
-        run: |matches, _| Ok(migrate::run(&migrate::Args::from_arg_matches_mut(matches)?)),
+        run: |matches, _| {
+            let args = migrate::Args::from_arg_matches_mut(matches)?;
+            let operator = run::Args::augment_args(clap::Command::new("run").no_binary_name(true));
+            Ok(migrate::run(&args, &operator))
+        },
     },
     Entry {
         name: "template",
@@ -123,8 +122,8 @@ const ENTRIES: &[Entry] = &[
         name: "explain",
         aliases: &[],
         about: "Show the values of a chart as a table",
-        flags: explain_chart::Args::augment_args,
-        run: |matches, _| Ok(explain_chart::run(&explain_chart::Args::from_arg_matches_mut(matches)?)),
+        flags: explain::Args::augment_args,
+        run: |matches, _| Ok(explain::run(&explain::Args::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "crd",
@@ -191,7 +190,7 @@ const ENTRIES: &[Entry] = &[
         about: "Print the script by which a shell completes commands and flags",
         flags: completion::Args::augment_args,
         run: |matches, _| {
-            completion::run(&completion::Args::from_arg_matches_mut(matches)?);
+            completion::run(&completion::Args::from_arg_matches_mut(matches)?, &mut whole());
             Ok(Ok(()))
         },
     },
@@ -200,7 +199,7 @@ const ENTRIES: &[Entry] = &[
         aliases: &[],
         about: "Print or write manual pages",
         flags: man::Args::augment_args,
-        run: |matches, _| Ok(man::run(&man::Args::from_arg_matches_mut(matches)?)),
+        run: |matches, _| Ok(man::run(&man::Args::from_arg_matches_mut(matches)?, whole())),
     },
     Entry {
         name: "list",
@@ -324,32 +323,6 @@ fn called() -> &'static str {
     let name = std::env::args_os().next();
     let name = name.as_deref().and_then(|path| std::path::Path::new(path).file_name());
     if name.is_some_and(|name| name == "kubectl-tillerman") { "kubectl tillerman" } else { "tillerman" }
-}
-
-/// An error to be printed behind `Error: `.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct CliError(pub String);
-
-impl CliError {
-    fn new(text: impl std::fmt::Display) -> Self {
-        Self(text.to_string())
-    }
-}
-
-/// Ends with the first SIGTERM or SIGINT after the call: from then on they no longer end the process.
-///
-/// # Errors
-/// When the operating system refuses a handler of signals.
-fn told_to_end() -> std::io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }
 
 /// What a program brings that is not ours.
@@ -497,16 +470,4 @@ fn with_letter(flag: &str) -> String {
     let argument = command.into_iter().flat_map(clap::Command::get_arguments);
     let letter = argument.filter(|a| a.get_long() == flag.strip_prefix("--")).find_map(clap::Arg::get_short);
     letter.map_or_else(|| flag.to_owned(), |letter| format!("-{letter}, {flag}"))
-}
-
-#[cfg(test)]
-mod tests {
-    /// A signal that comes before anybody waits for it would end this process.
-    #[tokio::test]
-    async fn who_is_told_to_end_before_it_listens_hears_it() {
-        let told = super::told_to_end().unwrap();
-        let itself = std::process::id().to_string();
-        assert!(std::process::Command::new("kill").args(["-INT", &itself]).status().unwrap().success());
-        told.await;
-    }
 }

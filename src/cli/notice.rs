@@ -1,8 +1,8 @@
 //! `tillerman notice`: tries a notice out.
 
-use super::CliError;
-use super::output::line;
-use super::target::ConnectArgs;
+use crate::cli::common::connect::ConnectArgs;
+use crate::cli::common::error::CliError;
+use crate::cli::common::line::line;
 use crate::notices;
 use crate::notices::document::Notice;
 use crate::notices::message;

@@ -9,10 +9,11 @@ use kube::core::{DynamicObject, WatchEvent};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::CliError;
-use super::list::condition;
-use super::output::line;
-use super::target::{ConnectArgs, Target, resource, two_words};
+use crate::cli::common::condition::condition;
+use crate::cli::common::connect::ConnectArgs;
+use crate::cli::common::error::CliError;
+use crate::cli::common::line::line;
+use crate::cli::common::target::{Target, resource, two_words};
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::kind::duration;

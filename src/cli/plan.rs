@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::CliError;
-use super::ask::{AskArgs, ask};
-use super::chart_path::print;
-use super::diff::{document, notes};
-use super::output::{OutputArgs, line};
-use super::status::tree::plan;
+use crate::cli::common::changes::{document, notes};
+use crate::cli::common::error::CliError;
+use crate::cli::common::line::line;
+use crate::cli::common::next_pass::{AskArgs, ask};
+use crate::cli::common::output::OutputArgs;
+use crate::cli::common::running::plan;
+use crate::cli::common::streams::print;
 use crate::plan::Verb;
 use crate::reconcile::preview::{Fate, Preview};
 

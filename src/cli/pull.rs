@@ -1,9 +1,10 @@
 //! `tillerman pull`: downloads charts, as `helm pull` does.
 
-use super::CliError;
-use super::chart_path::{ChartPathArgs, ON_OUTPUT, print};
-use super::scratch::Scratch;
 use crate::chart::go_io;
+use crate::cli::common::chart_path::ChartPathArgs;
+use crate::cli::common::error::CliError;
+use crate::cli::common::scratch::Scratch;
+use crate::cli::common::streams::{ON_OUTPUT, print};
 use crate::source::download::Verify;
 use crate::source::{Messages, Settings, archive};
 use std::path::{Path, PathBuf};

@@ -4,13 +4,15 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use serde_json::{Value, json};
 
-use super::CliError;
-use super::diff::Color;
-use super::diff::unified::{Mark, unified};
-use super::history::revisions;
-use super::output::{as_yaml, line};
-use super::target::{ConnectArgs, Target, release_of, words};
 use crate::chart::Values;
+use crate::cli::common::colours::Color;
+use crate::cli::common::connect::ConnectArgs;
+use crate::cli::common::error::CliError;
+use crate::cli::common::line::line;
+use crate::cli::common::output::as_yaml;
+use crate::cli::common::release::{release_of, revisions};
+use crate::cli::common::target::{Target, words};
+use crate::cli::common::unified::{Mark, unified};
 use crate::cluster::client::Cluster;
 use crate::plan::status::difference;
 use crate::reconcile::history::Kept;

@@ -14,7 +14,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::CliError;
+use crate::cli::common::error::CliError;
+use crate::cli::common::signals::told_to_end;
 use crate::cluster::lease::Lease;
 use crate::kind::{duration, watches};
 use crate::members::drivers::Drivers;
@@ -245,7 +246,7 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
         let serving = serve_probes(listener, Arc::clone(&metrics), stop.clone());
         server.spawn(tasks.guarded("server of probes".into(), false, serving));
     }
-    let (told, end) = (super::told_to_end().map_err(CliError::new)?, stop.clone());
+    let (told, end) = (told_to_end().map_err(CliError::new)?, stop.clone());
     tokio::spawn(async move {
         told.await;
         end.cancel();

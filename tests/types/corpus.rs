@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tillerman::chart::{self, Chart, Values};
-use tillerman::cli::values_files;
+use tillerman::cli::common::values_files;
 use tillerman::crd::{self, Evidence, Settings, Typed};
 
 /// A chart of the corpus.

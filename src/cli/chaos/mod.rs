@@ -7,14 +7,15 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::CliError;
-use super::template::context::ClusterArgs;
-use super::template::server::Server;
 use crate::chaos::hand::Hand;
 use crate::chaos::history;
 use crate::chaos::plan::{Kind, Level, Plan};
 use crate::chaos::reach::{Named, Reach};
 use crate::chaos::run::Run;
+use crate::cli::common::cluster_args::ClusterArgs;
+use crate::cli::common::error::CliError;
+use crate::cli::common::server::Server;
+use crate::cli::common::signals::told_to_end;
 
 /// How long an operation of a client may take.
 const OPERATION: Duration = Duration::from_secs(1);
@@ -117,7 +118,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             prefix: format!("tillerman-chaos-{second}"),
             seed,
         };
-        let interrupted = super::told_to_end().map_err(CliError::new)?;
+        let interrupted = told_to_end().map_err(CliError::new)?;
         let report = run.run(interrupted, |line| println!("{line}")).await.map_err(CliError)?;
         let written = history::write(&report.recorded.entries, BufWriter::new(file));
         written.map_err(|e| CliError(format!("{}: {e}", path.display())))?;

@@ -1,8 +1,8 @@
 //! Loads an image with the programs that do so: each gets an archive.
 
-use super::super::chart_path::print_error;
-use super::CliError;
 use super::write::{Scratch, docker_archive, file};
+use crate::cli::common::error::CliError;
+use crate::cli::common::streams::print_error;
 use crate::image::Images;
 use crate::image::archive::oci_archive;
 use std::process::Command;

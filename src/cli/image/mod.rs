@@ -4,9 +4,10 @@ mod load;
 mod push;
 mod write;
 
-use super::CliError;
-use super::chart_path::{ServerArgs, print, print_error};
-use super::template::installable;
+use crate::cli::common::chart_server::ServerArgs;
+use crate::cli::common::error::CliError;
+use crate::cli::common::installable::installable;
+use crate::cli::common::streams::{print, print_error};
 use crate::image::elf::{self, Platform};
 use crate::image::name::ImageName;
 use crate::image::{Blob, Contents, Image, ImageError, Images, Program, Recipe, authorities, build, project};

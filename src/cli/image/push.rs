@@ -1,7 +1,9 @@
 //! Pushes an image, and shows on a terminal how far it is.
 
-use super::super::chart_path::{ON_ERROR, ServerArgs};
-use super::{CliError, size};
+use super::size;
+use crate::cli::common::chart_server::ServerArgs;
+use crate::cli::common::error::CliError;
+use crate::cli::common::streams::ON_ERROR;
 use crate::image::{Images, archive};
 use crate::source::Settings;
 use crate::source::registry::push::Pushed;

@@ -1,7 +1,8 @@
 //! Files of images.
 
-use super::{CliError, for_here};
+use super::for_here;
 use crate::chart::go_io;
+use crate::cli::common::error::CliError;
 use crate::image::archive;
 use crate::image::{ImageError, Images};
 use std::path::{Path, PathBuf};

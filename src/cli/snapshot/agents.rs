@@ -19,7 +19,7 @@ use crate::backup::record::Record;
 use crate::backup::restore::copy_self;
 use crate::backup::shelf::{self, Condition};
 use crate::backup::{BackupError, chain};
-use crate::cli::CliError;
+use crate::cli::common::error::CliError;
 
 /// What names begin with by default.
 const PREFIX: &str = "db";

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::backup::BackupError;
-use crate::cli::CliError;
+use crate::cli::common::error::CliError;
 use crate::members::etcd::client::{Access, Tls};
 
 const USER: &str = "The user, where authentication is on; it needs the role root. The password is in ETCDCTL_PASSWORD or \

@@ -20,7 +20,7 @@ use crate::backup::retain::Policy;
 use crate::backup::shelf::{self, Which};
 use crate::backup::{BackupError, take::take};
 
-use super::CliError;
+use crate::cli::common::error::CliError;
 use etcd::EtcdArgs;
 use print::{Output, Shown};
 use store::StoreArgs;

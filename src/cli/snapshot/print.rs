@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::backup::inspect::{Contents, Sum};
 use crate::backup::record::{Copy, Etcd, Of, Record};
 use crate::backup::shelf::{Backup, Condition};
-use crate::cli::CliError;
+use crate::cli::common::error::CliError;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Output {

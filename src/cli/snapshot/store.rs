@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::backup::place::{Place, S3};
-use crate::cli::CliError;
+use crate::cli::common::error::CliError;
 
 /// What names of backups begin with by default.
 const PREFIX: &str = "etcd";

@@ -1,17 +1,17 @@
 //! `tillerman status`: a release as a tree, from what its custom resource says of it and from the pods of its workloads.
 
 mod rollouts;
-pub mod tree;
+mod tree;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::CliError;
-use super::target::resource;
-use super::template::context::ClusterArgs;
-use super::template::server::Server;
+use crate::cli::common::cluster_args::ClusterArgs;
+use crate::cli::common::error::CliError;
+use crate::cli::common::server::Server;
+use crate::cli::common::target::resource;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::error::ApiError;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::cli::CliError;
+use crate::cli::common::error::CliError;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::names;

@@ -1,63 +1,17 @@
 //! The tree that is printed.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde_json::Value;
 
+use crate::cli::common::fields::{list, text};
+use crate::cli::common::running::plan;
+use crate::cli::common::tree::Node;
 use crate::cluster::readiness::pod_reason;
 use crate::plan::reasons::{Polarity, polarity};
 
 /// Pods by kind, namespace and name of their workload; or why they are unknown.
 pub type Pods = BTreeMap<(String, String, String), Result<Vec<Value>, String>>;
-
-/// One line, and what stands below it.
-#[derive(Debug, Default)]
-pub struct Node {
-    name: String,
-    state: String,
-    message: String,
-    below: Vec<Node>,
-}
-
-impl Node {
-    fn new(name: impl Into<String>, state: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { name: name.into(), state: state.into(), message: message.into(), below: Vec::new() }
-    }
-
-    fn lines<'a>(&'a self, first: &str, rest: &str, lines: &mut Vec<(String, &'a Node)>) {
-        lines.push((format!("{first}{}", self.name), self));
-        for (i, node) in self.below.iter().enumerate() {
-            let (branch, below) = if i + 1 == self.below.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            node.lines(&format!("{rest}{branch}"), &format!("{rest}{below}"), lines);
-        }
-    }
-}
-
-impl fmt::Display for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines = Vec::new();
-        self.lines("", "", &mut lines);
-        let width = |text: &str| text.chars().count();
-        let names = lines.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
-        let states = lines.iter().map(|(_, node)| width(&node.state)).max().unwrap_or(0);
-        for (name, node) in lines {
-            // A message of several lines would break the tree.
-            let message = node.message.lines().collect::<Vec<_>>().join(" ");
-            let line = format!("{name:names$}  {:states$}  {message}", node.state);
-            writeln!(f, "{}", line.trim_end())?;
-        }
-        Ok(())
-    }
-}
-
-fn text<'v>(value: &'v Value, key: &str) -> &'v str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn list<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
-    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
 
 /// Kind, namespace and name of the workloads of a custom resource that have pods.
 pub fn workloads(cr: &Value) -> Vec<(&str, String, String)> {
@@ -172,24 +126,6 @@ fn last_change(change: &Value) -> Node {
     let (from, to) = (text(change, "from"), text(change, "to"));
     let whom = if to.is_empty() { format!("{from} stays") } else { format!("{from} → {to}") };
     Node::new("last change", text(change, "kind"), format!("{} {whom}: {}", text(change, "at"), text(change, "why")))
-}
-
-/// The plan of members or of an operation that is being carried out.
-pub fn plan(plan: &Value) -> Node {
-    let since = plan.get("since").and_then(Value::as_i64).and_then(|at| jiff::Timestamp::from_second(at).ok());
-    let since = since.map(|at| format!("since {at}")).unwrap_or_default();
-    let name = match text(plan, "operation") {
-        "" => format!("plan for {}", text(plan, "members")),
-        operation => format!("operation {operation}"),
-    };
-    let mut node = Node::new(name, text(plan, "state"), since);
-    for phase in list(plan, "/phases") {
-        let mut below = Node::new(text(phase, "name"), text(phase, "state"), "");
-        let steps = list(phase, "/steps").iter();
-        below.below = steps.map(|step| Node::new(text(step, "name"), text(step, "state"), "")).collect();
-        node.below.push(below);
-    }
-    node
 }
 
 fn object(resource: &Value, of_release: &str, pods: &Pods) -> Node {

@@ -1,8 +1,8 @@
 //! The errors and warnings of Helm's flag parser about the flags of `helm template`: refused values, flags that exclude each
 //! other, and deprecated flags.
 
-use crate::cli::CliError;
-use crate::source::logged;
+use crate::cli::common::error::CliError;
+use crate::cli::common::helm_log::log;
 use crate::template::functions::duration;
 use crate::template::go::quote::quoted;
 use std::collections::BTreeSet;
@@ -22,15 +22,6 @@ const EXCLUSIVE: [[&str; 2]; 3] =
 
 /// Labels of a release that are Helm's own.
 const SYSTEM_LABELS: [&str; 6] = ["name", "owner", "status", "version", "createdAt", "modifiedAt"];
-
-/// A line of Helm's log on standard error; `more` are its fields.
-pub fn log(level: &str, message: &str, more: &[(&str, &str)]) {
-    let mut fields = String::new();
-    for (key, value) in more {
-        fields.extend([" ", key, "=", &logged(value)]);
-    }
-    eprintln!("level={level} msg={}{fields}", logged(message));
-}
 
 /// Warns about deprecated flags of the command line; an error if two exclude each other.
 pub fn check_given(args: impl Iterator<Item = String>) -> Result<(), CliError> {
@@ -102,26 +93,6 @@ pub fn duration(text: &str) -> Result<String, String> {
     duration::parse(text).map(|_| text.to_owned())
 }
 
-/// Go's integers, with base prefixes and underscores.
-pub fn integer(text: &str) -> Result<String, String> {
-    let unsigned = text.trim_start_matches(['+', '-']).replace('_', "").to_ascii_lowercase();
-    let parsed = match unsigned.get(..2) {
-        Some("0x") => i64::from_str_radix(&unsigned[2..], 16),
-        Some("0b") => i64::from_str_radix(&unsigned[2..], 2),
-        Some("0o") => i64::from_str_radix(&unsigned[2..], 8),
-        _ => unsigned.parse(),
-    };
-    parsed
-        .map(|_| text.to_owned())
-        .map_err(|_| format!("strconv.ParseInt: parsing {}: invalid syntax", quoted(text.as_bytes())))
-}
-
-/// Go's floating point numbers.
-pub fn float(text: &str) -> Result<String, String> {
-    let parsed = text.parse::<f32>().map(|_| text.to_owned());
-    parsed.map_err(|_| format!("strconv.ParseFloat: parsing {}: invalid syntax", quoted(text.as_bytes())))
-}
-
 /// `key=value,key=value`.
 pub fn labels(text: &str) -> Result<Vec<String>, String> {
     let pairs: Vec<&str> = match text.matches('=').count() {
@@ -164,7 +135,7 @@ pub fn wait(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DryRun, check_labels, duration, float, integer, labels};
+    use super::{DryRun, check_labels, duration, labels};
 
     /// The flags that `helm template --help` of Helm 4.3.1 lists, with their short forms, and those that it hides.
     const HELMS: &str = "a,api-versions ca-file cert-file create-namespace dependency-update description devel \
@@ -196,9 +167,7 @@ mod tests {
     #[test]
     fn values_are_refused_in_the_words_of_gos_parsers() {
         assert_eq!(duration("5").unwrap_err(), r#"time: missing unit in duration "5""#);
-        assert_eq!(integer("x").unwrap_err(), r#"strconv.ParseInt: parsing "x": invalid syntax"#);
-        assert_eq!(float("x").unwrap_err(), r#"strconv.ParseFloat: parsing "x": invalid syntax"#);
-        assert!(duration("1m30s").is_ok() && integer("0x1F").is_ok() && float("1e3").is_ok());
+        assert!(duration("1m30s").is_ok());
     }
 
     #[test]

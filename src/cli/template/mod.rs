@@ -1,23 +1,27 @@
 //! `tillerman template`: renders a chart and prints exactly what `helm template` of Helm 4.3.1 prints.
 
-pub(super) mod context;
+mod before_install;
 mod flags;
 mod post_render;
 mod print;
-pub(super) mod server;
 
-use super::CliError;
-use super::chart_path::{ChartPathArgs, ON_ERROR};
-use super::dependency;
-use super::explain::{self, ExplainArgs};
-use super::values::ValueArgs;
 use crate::chart::{Chart, Values};
+use crate::cli::common::chart_path::ChartPathArgs;
+use crate::cli::common::cluster_args::ClusterArgs;
+use crate::cli::common::dependency_manager::manager;
+use crate::cli::common::error::CliError;
+use crate::cli::common::explanation::{self, ExplainArgs};
+use crate::cli::common::helm_log::log;
+use crate::cli::common::installable::{installable, missing};
+use crate::cli::common::server::Server;
+use crate::cli::common::streams::ON_ERROR;
+use crate::cli::common::value_args::ValueArgs;
 use crate::host::{self, System};
 use crate::render::{self, Capabilities, Diagnostic, Hook, KubeVersion, Release, Rendered};
 use crate::source::Settings;
 use crate::template::function::Host;
-use context::ClusterArgs;
-use flags::{DryRun, log};
+use before_install::{BeforeInstall, Owners};
+use flags::DryRun;
 use post_render::PostRenderArgs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -248,7 +252,8 @@ impl Job<'_> {
     }
 
     fn with_server(&self) -> Result<(), CliError> {
-        let server = server::Server::connect(&self.args.cluster)?;
+        let server = Server::connect(&self.args.cluster)?;
+        let server = BeforeInstall(&server);
         self.check_name()?;
         let crds = render::crds(self.chart, self.values).map_err(|e| self.failed(&e, &[]))?;
         if !crds.is_empty() && !self.args.skip_crds {
@@ -258,9 +263,9 @@ impl Job<'_> {
         let host = server.host(System { dns: self.args.enable_dns, ..System::default() });
         let rendered = self.render(&server.capabilities()?, host)?;
         let owners = match (self.args.is_upgrade, self.args.take_ownership) {
-            (true, _) => server::Owners::Any,
-            (false, true) => server::Owners::Taken,
-            (false, false) => server::Owners::Release,
+            (true, _) => Owners::Any,
+            (false, true) => Owners::Taken,
+            (false, false) => Owners::Release,
         };
         let manifest = print::manifest(self.args, &rendered);
         server.check(&manifest, self.release, owners, !self.args.disable_openapi_validation)?;
@@ -305,7 +310,7 @@ impl Job<'_> {
             if !self.args.explain.wanted() {
                 return CliError(message);
             }
-            CliError(format!("{}{}", message.trim_end(), explain::after(error, &self.args.values)))
+            CliError(format!("{}{}", message.trim_end(), explanation::after(error, &self.args.values)))
         };
         if !error.rendering {
             return explained(message.clone());
@@ -336,34 +341,8 @@ fn load(args: &Args, path: &Path, settings: &Settings) -> Result<Chart, CliError
     }
     let server = &args.chart_path.server;
     let registry = server.registry(settings, &server.login()?, ON_ERROR)?;
-    dependency::manager(path, settings, &registry, server.keyring(), ON_ERROR)?.update()?;
+    manager(path, settings, &registry, server.keyring(), ON_ERROR)?.update()?;
     crate::chart::load(path).map_err(|e| CliError(format!("failed reloading chart after repo update: {e}")))
-}
-
-/// Helm's checks before a chart may be installed.
-pub fn installable(chart: &Chart) -> Result<(), CliError> {
-    let kind = &chart.metadata.r#type;
-    if !matches!(kind.as_str(), "" | "application") {
-        return Err(CliError(format!("{kind} charts are not installable")));
-    }
-    if chart.metadata.deprecated {
-        eprintln!("level=WARN msg=\"this chart is deprecated\"");
-    }
-    let missing = missing(chart);
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(CliError(format!(
-        "an error occurred while checking for chart dependencies. You may need to run 'helm dependency build' to fetch \
-         missing dependencies: found in Chart.yaml, but missing in charts/ directory: {}",
-        missing.join(", ")
-    )))
-}
-
-/// The names of dependencies that are not in charts/.
-fn missing(chart: &Chart) -> Vec<&str> {
-    let has = |name: &str| chart.dependencies.iter().any(|c| c.metadata.name == name);
-    chart.metadata.dependencies.iter().map(|d| d.name.as_str()).filter(|name| !has(name)).collect()
 }
 
 fn name_and_chart(args: &Args) -> Result<(String, String), CliError> {

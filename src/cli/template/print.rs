@@ -2,7 +2,7 @@
 
 use super::Args;
 use crate::chart::{go_io, pattern};
-use crate::cli::CliError;
+use crate::cli::common::error::CliError;
 use crate::render::{Hook, Rendered, order};
 use std::collections::HashSet;
 use std::fmt::Write as _;

@@ -15,7 +15,7 @@ use super::{LATEST, which};
 use crate::backup::inspect::Contents;
 use crate::backup::replace::{ReplaceStep, is_whole, next};
 use crate::backup::{BackupError, shelf};
-use crate::cli::CliError;
+use crate::cli::common::error::CliError;
 use crate::members::etcd::client::{Access, Tls};
 use world::World;
 

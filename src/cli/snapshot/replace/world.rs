@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::backup::replace::{PAUSED, REPLACED, REPLACING, ReplaceStep, SeenCluster};
-use crate::cli::CliError;
+use crate::cli::common::error::CliError;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;

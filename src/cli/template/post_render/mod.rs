@@ -6,7 +6,7 @@
 
 mod plugin;
 
-use crate::cli::CliError;
+use crate::cli::common::error::CliError;
 use crate::render::order;
 use crate::template::yaml::document::{Content, Document, Node, Style, read};
 use crate::template::yaml::{parse, write_documents};

@@ -1,7 +1,7 @@
 //! Helm's plugins, for post-rendering only: found by name, run as programs.
 
 use crate::chart::go_io;
-use crate::cli::template::flags::log;
+use crate::cli::common::helm_log::log;
 use crate::template::yaml;
 use serde::Deserialize;
 use std::collections::HashMap;

@@ -1,88 +1,15 @@
-//! `tillerman diff`: what the next pass would change on the live cluster.
-
-pub mod unified;
+//! The changes of the next pass, as text and as a document.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 
 use serde_json::{Value, json};
 
-use super::CliError;
-use super::ask::{AskArgs, ask};
-use super::chart_path::print;
-use super::output::{OutputArgs, line, lines};
-use crate::plan::Verb;
+use super::line::{line, lines};
+use super::unified::{Mark, unified};
 use crate::reconcile::preview::{Change, Fate, Preview};
-use unified::{Mark, unified};
-
-/// Arguments of `tillerman diff`.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    #[command(flatten)]
-    ask: AskArgs,
-    /// Colours: on a terminal, unless `NO_COLOR` is set; always; or never.
-    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
-    color: Color,
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
-/// When there are colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Color {
-    /// On a terminal.
-    Auto,
-    /// Also in a pipe.
-    Always,
-    /// Nowhere.
-    Never,
-}
-
-impl Color {
-    /// Whether there are colours now.
-    pub(super) fn is_on(self) -> bool {
-        let is_set = |name: &str| std::env::var_os(name).is_some_and(|text| !text.is_empty());
-        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        match self {
-            Self::Always => true,
-            Self::Never => false,
-            Self::Auto => std::io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb,
-        }
-    }
-}
-
-/// Prints the diff. Ends with 0 if nothing would change, with 1 if something would, and with 2 after an error, as `kubectl diff` does.
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let preview = match ask(&args.ask) {
-        Ok(preview) => preview,
-        Err(error) => fail(&error.0),
-    };
-    let printed = args.output.print(&document(&preview));
-    if !printed? {
-        notes(&preview);
-        print(&text(&preview, args.color.is_on()));
-    }
-    if let Some(why) = &preview.error {
-        fail(&line(why));
-    }
-    if is_change(&preview) {
-        std::process::exit(1);
-    }
-    Ok(())
-}
-
-fn fail(why: &str) -> ! {
-    eprintln!("Error: {why}");
-    std::process::exit(2);
-}
-
-/// Whether the pass would change an object.
-pub(super) fn is_change(preview: &Preview) -> bool {
-    !preview.changes.is_empty() || matches!(preview.verb, Verb::CreateCrds | Verb::Uninstall | Verb::Abandon)
-}
 
 /// What is to be said, to standard error.
-pub(super) fn notes(preview: &Preview) {
+pub fn notes(preview: &Preview) {
     for note in &preview.notes {
         eprintln!("note: {}", line(note));
     }
@@ -92,7 +19,7 @@ pub(super) fn notes(preview: &Preview) {
 }
 
 /// The changes as text.
-pub(super) fn text(preview: &Preview, color: bool) -> String {
+pub fn text(preview: &Preview, color: bool) -> String {
     let mut text = String::new();
     for change in &preview.changes {
         write_change(&mut text, change, color);
@@ -130,7 +57,7 @@ fn write_change(text: &mut String, change: &Change, color: bool) {
 }
 
 /// The same as a document.
-pub(super) fn document(preview: &Preview) -> Value {
+pub fn document(preview: &Preview) -> Value {
     let change = |change: &Change| {
         let diff: Vec<String> = unified(&change.before, &change.after).into_iter().map(|(_, line)| line).collect();
         let why = match &change.fate {

@@ -1,13 +1,13 @@
 //! Values files that come with a chart: what its author and its users give it.
 
-use super::CliError;
+use super::error::CliError;
 use crate::chart::{Chart, values};
 use crate::crd::{self, Evidence};
 use std::path::{Path, PathBuf};
 
 /// More files are not read; a chart has at most a few dozen.
 const MOST: usize = 1000;
-/// Larger ones are no values files.
+/// Larger files are not read.
 const LARGEST: u64 = 1 << 20;
 
 /// Reads a values file that the user names.

@@ -1,6 +1,6 @@
 //! Writes generated files into the project, next to what people edited.
 
-use super::super::CliError;
+use crate::cli::common::error::CliError;
 use crate::scaffold::merge::{Outcome, has_conflict, merge, with_added};
 use crate::scaffold::{CHARTS, Files, GENERATED};
 use crate::source::archive::write_below;

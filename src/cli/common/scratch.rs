@@ -1,6 +1,6 @@
 //! A folder for temporary files.
 
-use super::CliError;
+use super::error::CliError;
 use crate::chart::go_io;
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-use super::flags;
+use super::go_numbers;
 use crate::template::yaml;
 
 /// Helm's flags of a cluster.
@@ -40,10 +40,10 @@ pub struct ClusterArgs {
     #[arg(long, env = "HELM_KUBETLS_SERVER_NAME", value_name = "NAME", hide_env_values = true)]
     pub kube_tls_server_name: Option<String>,
     /// Accepted for Helm's sake: requests are few.
-    #[arg(long, hide = true, value_parser = flags::integer)]
+    #[arg(long, hide = true, value_parser = go_numbers::integer)]
     burst_limit: Option<String>,
     /// Accepted for Helm's sake: requests are few.
-    #[arg(long, hide = true, value_parser = flags::float)]
+    #[arg(long, hide = true, value_parser = go_numbers::float)]
     qps: Option<String>,
 }
 
@@ -128,7 +128,7 @@ impl ClusterArgs {
     }
 
     fn context_namespace(&self) -> Option<String> {
-        // As kubectl reads it: a name such as `y` is no text there.
+        // As kubectl reads it: a name such as `y` is a boolean there.
         let read =
             |path: &PathBuf| serde_json::from_value::<Contexts>(yaml::parse(&std::fs::read(path).ok()?).ok()?).ok();
         let configs: Vec<Contexts> = self.kubeconfigs().iter().filter_map(read).collect();

@@ -1,12 +1,11 @@
-//! The flags that say where a chart comes from, and the charts found with them.
+//! The flags for a server of charts, a repository or a registry: the user, and the certificates to trust.
 
-use super::CliError;
-use crate::source::download::{Access, Downloader, Verify, Wanted};
+use super::error::CliError;
 use crate::source::http::{Login, Tls};
-use crate::source::provenance::{self, Keyring};
+use crate::source::provenance;
 use crate::source::registry::{Options, Registry};
-use crate::source::{Messages, Settings, SourceError};
-use std::io::{Read, Write};
+use crate::source::{Messages, Settings};
+use std::io::Read as _;
 use std::path::PathBuf;
 
 /// Helm's flags of a server: who we are to it, whom to trust.
@@ -61,48 +60,6 @@ impl From<String> for Secret {
     }
 }
 
-/// Helm's flags of a chart.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct ChartPathArgs {
-    #[command(flatten)]
-    pub server: ServerArgs,
-    /// A version or a constraint such as `^1.2` [default: the newest].
-    #[arg(long, default_value = "", hide_default_value = true)]
-    pub version: String,
-    /// Prereleases too; the same as --version '>0.0.0-0'.
-    #[arg(long)]
-    pub devel: bool,
-    /// The repository of the chart, as a link.
-    #[arg(long, value_name = "URL", default_value = "", hide_default_value = true)]
-    pub repo: String,
-    /// Send user name and password to other servers than the repository's too.
-    #[arg(long)]
-    pub pass_credentials: bool,
-}
-
-impl From<SourceError> for CliError {
-    fn from(e: SourceError) -> Self {
-        Self(e.0)
-    }
-}
-
-/// Text to standard output, at once.
-pub fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    // Who does not want to read it, does not: the work goes on.
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// Text to standard error.
-pub fn print_error(text: &str) {
-    eprint!("{text}");
-}
-
-/// Messages as `helm pull` and `helm dependency` print them.
-pub const ON_OUTPUT: Messages<'static> = Messages { out: &print, registry: &print, warn: &print_error };
-/// Messages as `helm template` prints them, whose standard output is the manifest.
-pub const ON_ERROR: Messages<'static> = Messages { out: &print, registry: &print_error, warn: &print_error };
-
 impl ServerArgs {
     /// Reads the password from standard input if the flags say so.
     pub fn login(&self) -> Result<Login, CliError> {
@@ -116,7 +73,7 @@ impl ServerArgs {
         Ok(Login { username: self.username.clone(), password })
     }
 
-    /// Whom to trust.
+    /// The certificates to trust.
     pub fn tls(&self) -> Tls {
         Tls {
             stay_secure: false,
@@ -148,45 +105,5 @@ impl ServerArgs {
             tls,
         };
         Registry::new(options, messages).map_err(|e| CliError(format!("missing registry client: {e}")))
-    }
-}
-
-impl ChartPathArgs {
-    /// The chart of this name with the version of the flags.
-    pub fn wanted(&self, chart: &str) -> Wanted {
-        let version = if self.version.is_empty() && self.devel { ">0.0.0-0" } else { &self.version };
-        Wanted { chart: chart.to_owned(), version: version.to_owned(), repo: self.repo.clone() }
-    }
-
-    /// Does something with a downloader of these flags.
-    pub fn with_downloader<T>(
-        &self,
-        settings: &Settings,
-        messages: Messages,
-        verify: Verify,
-        work: impl FnOnce(&Downloader) -> Result<T, SourceError>,
-    ) -> Result<T, CliError> {
-        let login = self.server.login()?;
-        let registry = self.server.registry(settings, &login, messages)?;
-        let downloader = Downloader {
-            settings,
-            registry: &registry,
-            access: Access {
-                tls: self.server.tls(),
-                login,
-                home: String::new(),
-                pass_credentials: self.pass_credentials,
-            },
-            verify,
-            keyring: Keyring::File(self.server.keyring()),
-            messages,
-        };
-        Ok(work(&downloader)?)
-    }
-
-    /// The path of the chart on this machine, downloaded if it is elsewhere.
-    pub fn locate(&self, settings: &Settings, chart: &str) -> Result<PathBuf, CliError> {
-        let verify = if self.server.verify { Verify::Always } else { Verify::Never };
-        self.with_downloader(settings, ON_ERROR, verify, |d| d.locate(&self.wanted(chart)))
     }
 }

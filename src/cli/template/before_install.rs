@@ -1,10 +1,9 @@
 //! `--dry-run=server`: the requests that Helm makes before an installation.
 
-use super::context::ClusterArgs;
-use super::flags::log;
-use crate::cli::CliError;
-use crate::cluster::client::Cluster;
-use crate::cluster::discovery::{Discovery, Resource};
+use crate::cli::common::error::CliError;
+use crate::cli::common::helm_log::log;
+use crate::cli::common::server::Server;
+use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::host::System;
 use crate::lookup::ClusterHost;
@@ -12,10 +11,8 @@ use crate::release::object::{Gvk, ObjectId};
 use crate::render::{Capabilities, Release, order};
 use crate::template::function::{FnError, FnResult, Host};
 use crate::template::go::quote::quoted;
-use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use serde_json::Value as Json;
 use std::sync::Arc;
-use tokio::runtime::{Builder, Runtime};
 
 /// The label and the annotations that name the owner of an object.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -33,64 +30,25 @@ pub enum Owners {
     Any,
 }
 
-/// A cluster that answers.
-pub struct Server {
-    runtime: Runtime,
-    cluster: Cluster,
-    discovery: Arc<Discovery>,
-    config: Config,
-}
+/// The requests to an API server before an installation.
+pub struct BeforeInstall<'a>(pub &'a Server);
 
-impl Server {
-    /// Connects and asks for the version, as Helm does to see whether the cluster is there.
-    pub fn connect(args: &ClusterArgs) -> Result<Self, CliError> {
-        Self::try_connect(args).map_err(|why| {
-            let text = format!("cluster reachability check failed: kubernetes cluster unreachable: {why}");
-            log("ERROR", &text, &[]);
-            CliError(text)
-        })
-    }
-
-    fn try_connect(args: &ClusterArgs) -> Result<Self, String> {
-        // Another provider that is installed already serves as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|e| e.to_string())?;
-        let config = runtime.block_on(config(args))?;
-        let link = format!("{}/version", config.cluster_url.to_string().trim_end_matches('/'));
-        let guard = runtime.enter();
-        let cluster = Cluster::of_command(config.clone()).map_err(|e| e.to_string())?;
-        drop(guard);
-        runtime.block_on(reach(&cluster, &link))?;
-        let discovery = Arc::new(Discovery::new(cluster.clone()));
-        Ok(Self { runtime, cluster, discovery, config })
-    }
-
-    /// How the server is reached, and as whom.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// Runs what asks more of the server.
-    pub fn block_on<T>(&self, ask: impl AsyncFnOnce(&Cluster, &Discovery) -> T) -> T {
-        self.runtime.block_on(ask(&self.cluster, &self.discovery))
-    }
-
+impl BeforeInstall<'_> {
     /// What templates see of the server.
     pub fn capabilities(&self) -> Result<Capabilities, CliError> {
-        self.runtime.block_on(self.discovery.refresh()).map_err(|e| {
+        self.0.block_on(async |_, discovery| discovery.refresh().await).map_err(|e| {
             let why = words(&e);
             CliError(format!(
                 "could not get apiVersions from Kubernetes: could not get apiVersions from Kubernetes: {why}"
             ))
         })?;
-        let info = self.discovery.info();
+        let info = self.0.discovery().info();
         Ok(Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() })
     }
 
     /// `lookup` that asks the server.
     pub fn host(&self, system: System) -> Arc<dyn Host + Send + Sync> {
-        let _guard = self.runtime.enter();
-        Arc::new(Logging(ClusterHost::new(system, self.cluster.clone(), Arc::clone(&self.discovery))))
+        Arc::new(Logging(self.0.host(system)))
     }
 
     /// Whether the manifest's objects are of kinds that are served, and whether those that exist are the release's.
@@ -160,7 +118,7 @@ impl Server {
                          installed first"
                     )
                 };
-                if validate && self.discovery.cached(&gvk).is_none() {
+                if validate && self.0.discovery().cached(&gvk).is_none() {
                     self.list_definitions(&gvk)?;
                 }
                 Ok(vec![self.object(&gvk, &body, namespace, unknown)?])
@@ -171,10 +129,10 @@ impl Server {
     /// If a version is served, Helm looks for an unknown kind among the definitions, too. The kind would be known if it
     /// were there, so the only new result can be that definitions may not be read.
     fn list_definitions(&self, gvk: &Gvk) -> Result<(), String> {
-        if !self.discovery.info().api_versions.contains(&gvk.api_version()) {
+        if !self.0.discovery().info().api_versions.contains(&gvk.api_version()) {
             return Ok(());
         }
-        let answer = self.runtime.block_on(self.cluster.get_path::<Json>(&Resource::crds().path(None)));
+        let answer = self.0.block_on(async |cluster, _| cluster.get_path::<Json>(&Resource::crds().path(None)).await);
         answer.map(drop).map_err(|e| {
             let why = words(&e);
             format!("error validating \"\": error validating data: failed to check CRD: failed to list CRDs: {why}")
@@ -189,7 +147,7 @@ impl Server {
         unknown: impl Fn(String) -> String,
     ) -> Result<Built, String> {
         // All kinds were asked for a moment ago.
-        let resource = self.discovery.cached(gvk).ok_or_else(|| {
+        let resource = self.0.discovery().cached(gvk).ok_or_else(|| {
             let (kind, version) = (quoted(gvk.kind.as_bytes()), quoted(gvk.api_version().as_bytes()));
             unknown(format!("no matches for kind {kind} in version {version}"))
         })?;
@@ -224,7 +182,7 @@ impl Server {
             namespace: Some(object.namespace.as_str().into()).filter(|_| object.resource.namespaced),
             name: object.name.as_str().into(),
         };
-        let existing = self.runtime.block_on(self.cluster.get(&object.resource, &id));
+        let existing = self.0.block_on(async |cluster, _| cluster.get(&object.resource, &id).await);
         match existing.map_err(|e| unknown(&words(&e)))? {
             Some(existing) if owners == Owners::Release => not_owned(&existing, release).map_or(Ok(()), |why| {
                 Err(format!(
@@ -283,120 +241,6 @@ fn not_owned(object: &Json, release: &Release) -> Option<String> {
     .flatten()
     .collect();
     (!all.is_empty()).then(|| all.join("; "))
-}
-
-/// Reads the kubeconfigs as kubectl does, with the flags over them.
-async fn config(args: &ClusterArgs) -> Result<Config, String> {
-    let given = |value: &Option<String>| value.clone().filter(|v| !v.is_empty());
-    if let Some(path) = args.explicit() {
-        std::fs::metadata(path).map_err(|e| format!("stat {}: {}", path.display(), crate::chart::go_io(&e)))?;
-    }
-    let mut all = Kubeconfig::default();
-    for path in args.kubeconfigs().iter().filter(|path| path.exists()) {
-        let wrong = |e: String| format!("error loading config file {}: {e}", quoted(path.to_string_lossy().as_bytes()));
-        let text = std::fs::read(path).map_err(|e| wrong(crate::chart::go_io(&e)))?;
-        // Read twice: for Go's words, and for what the client makes of it.
-        crate::template::yaml::parse(&text).map_err(|e| wrong(in_yaml(&e.to_string()).to_owned()))?;
-        let read = Kubeconfig::read_from(path).and_then(|next| all.merge(next));
-        all = read.map_err(|e| wrong(e.to_string()))?;
-    }
-    let context = given(&args.kube_context);
-    let nothing = all.clusters.is_empty() && all.contexts.is_empty();
-    let mut config = if let (None, true) = (&context, nothing) {
-        match Config::incluster() {
-            Ok(config) if given(&args.kube_apiserver).is_none() => config,
-            _ => Config::new(http::Uri::from_static("http://localhost:8080")),
-        }
-    } else {
-        if let Some(file) = given(&args.kube_ca_file) {
-            trust(&mut all, &file, context.as_deref())?;
-        }
-        let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-        Config::from_custom_kubeconfig(all, &options).await.map_err(|e| match e {
-            KubeconfigError::LoadContext(name) => format!("context {} does not exist", quoted(name.as_bytes())),
-            other => format!("invalid configuration: {other}"),
-        })?
-    };
-    if let Some(server) = given(&args.kube_apiserver) {
-        let link = if server.contains("://") { server } else { format!("http://{server}") };
-        config.cluster_url = link.parse().map_err(|e| format!("invalid configuration: {link}: {e}"))?;
-    }
-    if let Some(name) = given(&args.kube_tls_server_name) {
-        config.tls_server_name = Some(name);
-    }
-    act_as(&mut config.auth_info, args);
-    config.accept_invalid_certs |= args.kube_insecure_skip_tls_verify;
-    Ok(config)
-}
-
-/// YAML's part of an error.
-fn in_yaml(text: &str) -> &str {
-    text.trim_start_matches("error converting YAML to JSON: ")
-}
-
-/// Puts the flag's certificates in place of those of the context.
-fn trust(config: &mut Kubeconfig, file: &str, context: Option<&str>) -> Result<(), String> {
-    let name = context.or(config.current_context.as_deref()).unwrap_or_default();
-    let context = config.contexts.iter().find(|c| c.name == name).and_then(|c| c.context.clone());
-    let cluster = context.map(|context| context.cluster).unwrap_or_default();
-    std::fs::read(file).map_err(|e| {
-        let why = crate::chart::go_io(&e);
-        format!(
-            "invalid configuration: unable to read certificate-authority {file} for {cluster} due to open {file}: {why}"
-        )
-    })?;
-    let found = config.clusters.iter_mut().find(|c| c.name == cluster).and_then(|c| c.cluster.as_mut());
-    if let Some(found) = found {
-        found.certificate_authority = Some(file.to_owned());
-        found.certificate_authority_data = None;
-    }
-    Ok(())
-}
-
-/// Puts the flags' user in place of the context's.
-fn act_as(user: &mut AuthInfo, args: &ClusterArgs) {
-    if let Some(token) = args.kube_token.as_ref().filter(|token| !token.0.is_empty()) {
-        user.token = Some(token.0.clone().into());
-        user.token_file = None;
-    }
-    if let Some(name) = args.kube_as_user.as_ref().filter(|name| !name.is_empty()) {
-        user.impersonate = Some(name.clone());
-    }
-    if !args.kube_as_group.is_empty() {
-        user.impersonate_groups = Some(args.kube_as_group.clone());
-    }
-}
-
-/// Asks for the version.
-async fn reach(cluster: &Cluster, link: &str) -> Result<(), String> {
-    let request = http::Request::get("/version").body(Vec::new()).map_err(|e| e.to_string())?;
-    match cluster.client().request::<Json>(request).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 401 => {
-            Err("the server has asked for the client to provide credentials".into())
-        }
-        Err(kube::Error::Api(status)) => Err(status.message.clone()),
-        Err(other) => Err(format!("Get {}: {}", quoted(link.as_bytes()), transport(&other, link))),
-    }
-}
-
-/// Go's words for a connection that did not come to be.
-fn transport(error: &kube::Error, link: &str) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    let Some(io) = cause.downcast_ref::<std::io::Error>() else { return cause.to_string() };
-    let link: Option<http::Uri> = link.parse().ok();
-    let (host, port) = link.map_or_else(Default::default, |link| {
-        let default = if link.scheme_str() == Some("https") { 443 } else { 80 };
-        (link.host().unwrap_or_default().to_owned(), link.port_u16().unwrap_or(default))
-    });
-    let host = if host == "localhost" { "127.0.0.1" } else { &host };
-    match io.kind() {
-        std::io::ErrorKind::ConnectionRefused => format!("dial tcp {host}:{port}: connect: connection refused"),
-        _ => crate::chart::go_io(io),
-    }
 }
 
 /// An answer's sentence, without what was tried.

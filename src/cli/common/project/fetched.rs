@@ -1,11 +1,13 @@
 //! The chart that a kind gets: its files, with its dependencies.
 
-use super::super::CliError;
-use super::super::chart_path::{ChartPathArgs, ON_ERROR, ServerArgs};
-use super::super::dependency;
-use super::super::scratch::Scratch;
-use super::super::values_files;
 use crate::chart::{self, Chart, File, Limits};
+use crate::cli::common::chart_path::ChartPathArgs;
+use crate::cli::common::chart_server::ServerArgs;
+use crate::cli::common::dependency_manager::manager;
+use crate::cli::common::error::CliError;
+use crate::cli::common::scratch::Scratch;
+use crate::cli::common::streams::ON_ERROR;
+use crate::cli::common::values_files;
 use crate::crd::{self, Settings};
 use crate::scaffold::Files;
 use crate::source::archive::write_below;
@@ -50,7 +52,7 @@ pub fn chart(chart: &str, repo: &str, version: &str, server: &ServerArgs) -> Res
     }
     let login = server.login()?;
     let registry = server.registry(&settings, &login, ON_ERROR)?;
-    dependency::manager(scratch.path(), &settings, &registry, server.keyring(), ON_ERROR)?.build()?;
+    manager(scratch.path(), &settings, &registry, server.keyring(), ON_ERROR)?.build()?;
     read(scratch.path())
 }
 

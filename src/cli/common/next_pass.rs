@@ -1,20 +1,23 @@
-//! What `diff`, `plan` and `adopt` ask: a pass that writes nothing over one custom resource.
+//! What the next pass over a custom resource would do: a pass that writes nothing.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::CliError;
-use super::output::line;
-use super::target::{ConnectArgs, Target, is_label_value, release_of, two_words};
-use super::template::server::Server;
+use super::connect::ConnectArgs;
+use super::error::CliError;
+use super::kinds::kinds;
+use super::line::line;
+use super::release::{is_label_value, release_of};
+use super::server::Server;
+use super::stored::{as_stored, whole_numbers};
+use super::target::{Target, two_words};
 use crate::chart;
-use crate::cluster::client::{Answer, Cluster};
+use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Discovery;
-use crate::kind::allow::Reach;
-use crate::kind::{Kind, watches};
+use crate::kind::Kind;
 use crate::reconcile::charts::Loaded;
 use crate::reconcile::history::history;
 use crate::reconcile::preview::{Preview, Wanted, preview};
@@ -105,24 +108,6 @@ fn read(path: &Path) -> Result<Value, CliError> {
     Ok(object)
 }
 
-/// Writes the whole numbers of YAML as integers, which the API server wants.
-pub fn whole_numbers(value: &mut Value) {
-    /// The largest number of which a float has all whole numbers below it.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    match value {
-        Value::Number(number) => {
-            if let Some(float) = number.as_f64().filter(|n| number.is_f64() && n.fract() == 0.0 && n.abs() < EXACT) {
-                #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
-                let whole = float as i64;
-                *value = whole.into();
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
-        Value::Object(map) => map.values_mut().for_each(whole_numbers),
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
-    }
-}
-
 /// The custom resource that the arguments mean, or that the file has.
 async fn target(
     what: &[String],
@@ -150,35 +135,6 @@ async fn target(
         }
     }
     Ok(Target { resource, ..target })
-}
-
-/// The custom resource as the API server would store it, with its defaults.
-pub async fn as_stored(
-    changed: &Value,
-    live: Option<&Value>,
-    target: &Target,
-    cluster: &Cluster,
-) -> Result<Value, CliError> {
-    let answer = if let Some(live) = live {
-        let mut body = live.clone();
-        body["spec"] = changed.get("spec").cloned().unwrap_or_else(|| json!({}));
-        for part in ["annotations", "labels"] {
-            let Some(Value::Object(own)) = changed.get("metadata").and_then(|m| m.get(part)) else { continue };
-            match &mut body["metadata"][part] {
-                Value::Object(map) => map.extend(own.clone()),
-                other => *other = Value::Object(own.clone()),
-            }
-        }
-        cluster.replace(&target.resource, &target.id, &body, true, Answer::Object).await
-    } else {
-        let mut body = changed.as_object().cloned().unwrap_or_default();
-        let metadata = body.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-        if let (Value::Object(metadata), Some(namespace)) = (metadata, &target.id.namespace) {
-            metadata.insert("namespace".into(), Value::from(&**namespace));
-        }
-        cluster.apply_new(&target.resource, &target.id, &body, true).await
-    };
-    answer.map_err(|e| CliError(line(&e.whole())))
 }
 
 /// The chart that is given, or that of the newest revision where nothing names one.
@@ -214,19 +170,4 @@ async fn chart(
         "note: with the chart in the record of revision {revision}, and without what watches.yaml says of the kind"
     );
     Ok(Some(Arc::new(loaded)))
-}
-
-/// The kinds of the watches file, or one kind that allows what its custom resource asks for.
-pub fn kinds(file: Option<&Path>, gvk: &Gvk) -> Result<Vec<Kind>, CliError> {
-    let base = std::env::current_dir().map_err(CliError::new)?;
-    let (text, name) = if let Some(file) = file {
-        let text = std::fs::read_to_string(file).map_err(|e| CliError(format!("{}: {e}", file.display())))?;
-        (text, file.display().to_string())
-    } else {
-        let allow: Vec<&str> = Reach::ALL.iter().map(|reach| reach.field()).collect();
-        let Gvk { group, version, kind } = gvk;
-        let entry = json!([{"group": &**group, "version": &**version, "kind": &**kind, "chart": ".", "allow": allow}]);
-        (entry.to_string(), "the kind".to_owned())
-    };
-    Ok(watches::parse(&text, &base).map_err(|e| CliError(format!("{name}: {e}")))?.kinds)
 }

@@ -1,6 +1,6 @@
 //! The flags that give values: `-f`, `--set` and their relatives, in Helm's order of precedence.
 
-use super::CliError;
+use super::error::CliError;
 use crate::chart::strvals::{Mode, apply, floats};
 use crate::chart::{Values, go_io, values};
 use crate::source::http::{Client, Tls};

@@ -1,59 +1,14 @@
-//! Which custom resource a command is about, and the cluster that it is in: flags and words as kubectl takes them.
+//! Which custom resource a command is about, in words as kubectl takes them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::CliError;
-use super::output::line;
-use super::template::context::ClusterArgs;
-use super::template::server::Server;
+use super::error::CliError;
+use super::line::line;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::{Discovery, Resource};
-use crate::names;
 use crate::release::object::ObjectId;
-
-/// kubectl's flags of a cluster.
-#[derive(Debug, Default, clap::Args)]
-pub struct ConnectArgs {
-    /// The namespace [default: the kubeconfig's, or `default`].
-    #[arg(short, long, default_value = "", hide_default_value = true)]
-    pub namespace: String,
-    /// The kubeconfig [default: KUBECONFIG, or ~/.kube/config].
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// Its context.
-    #[arg(long, alias = "kube-context", value_name = "NAME")]
-    pub context: Option<String>,
-    /// User to act as.
-    #[arg(long = "as", value_name = "NAME")]
-    pub user: Option<String>,
-    /// Group to act as; may be repeated.
-    #[arg(long = "as-group", value_name = "NAME")]
-    pub groups: Vec<String>,
-}
-
-impl ConnectArgs {
-    /// The same as Helm's flags.
-    pub fn cluster(&self) -> ClusterArgs {
-        let mut args = ClusterArgs::of(self.kubeconfig.clone(), self.context.clone());
-        args.namespace.clone_from(&self.namespace);
-        args.kube_as_user.clone_from(&self.user);
-        args.kube_as_group.clone_from(&self.groups);
-        args
-    }
-
-    /// Connects.
-    pub fn connect(&self) -> Result<Server, CliError> {
-        Server::connect(&self.cluster())
-    }
-
-    /// The namespace that is meant.
-    pub fn namespace(&self) -> String {
-        self.cluster().namespace()
-    }
-}
 
 /// A custom resource that a command is about.
 #[derive(Clone, Debug)]
@@ -130,26 +85,9 @@ pub async fn resource(word: &str, discovery: &Discovery) -> Result<Arc<Resource>
     }
 }
 
-/// The release of a custom resource: namespace and name. The status says it once there is one; before, annotations do.
-pub fn release_of(cr: &Value) -> (String, String) {
-    let text = |pointer: &str| cr.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let annotation = |name: &str| cr.pointer("/metadata/annotations")?.get(name)?.as_str();
-    let namespace = text("/status/release/namespace").or_else(|| annotation(names::TARGET_NAMESPACE));
-    let namespace = namespace.or_else(|| text("/metadata/namespace")).unwrap_or_default();
-    let name = text("/status/release/name").or_else(|| annotation(names::RELEASE_NAME));
-    let name = name.or_else(|| text("/metadata/name")).unwrap_or_default();
-    (namespace.to_owned(), name.to_owned())
-}
-
-/// Whether a text can stand in a label selector as a value: what a tenant wrote must not select anything else.
-pub fn is_label_value(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 63 && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{is_label_value, release_of, two_words, words};
-    use serde_json::json;
+    use super::{two_words, words};
 
     #[test]
     fn a_custom_resource_is_named_in_one_word_or_in_two() {
@@ -160,21 +98,5 @@ mod tests {
         assert_eq!(words(&one).unwrap(), ("webs.a.example.com", "app", &one[1..]));
         assert!(words(&given(&["web"])).is_err() && words(&given(&["/app"])).is_err());
         assert!(two_words(&two).is_err() && two_words(&two[..2]).is_ok());
-    }
-
-    #[test]
-    fn the_status_says_which_release_it_is_and_annotations_do_before() {
-        let mut cr = json!({"metadata": {"name": "a", "namespace": "ns"}});
-        assert_eq!(release_of(&cr), ("ns".into(), "a".into()));
-        cr["metadata"]["annotations"] =
-            json!({"tillerman.dev/release-name": "b", "tillerman.dev/target-namespace": "t"});
-        assert_eq!(release_of(&cr), ("t".into(), "b".into()));
-        cr["status"] = json!({"release": {"name": "c", "namespace": "u"}});
-        assert_eq!(release_of(&cr), ("u".into(), "c".into()));
-    }
-
-    #[test]
-    fn a_name_of_a_tenant_selects_nothing_else() {
-        assert!(is_label_value("app-1") && !is_label_value("app,owner!=helm") && !is_label_value(""));
     }
 }

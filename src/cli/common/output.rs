@@ -1,0 +1,48 @@
+//! The flag `-o`, and documents as JSON and YAML.
+
+use serde_json::Value;
+
+use super::error::CliError;
+use super::streams::print;
+use crate::template::value::Value as Yaml;
+use crate::template::yaml;
+
+/// `-o`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For people, with more columns.
+    Wide,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+/// The flag `-o`.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct OutputArgs {
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value = "text", hide_default_value = true, value_name = "FORMAT")]
+    pub output: Format,
+}
+
+impl OutputArgs {
+    /// Prints a document, if one is asked for. Returns whether it did.
+    pub fn print(self, document: &Value) -> Result<bool, CliError> {
+        match self.output {
+            Format::Text | Format::Wide => return Ok(false),
+            Format::Json => print(&(serde_json::to_string_pretty(document).map_err(CliError::new)? + "\n")),
+            Format::Yaml => print(&as_yaml(document)?),
+        }
+        Ok(true)
+    }
+}
+
+/// A document as YAML.
+pub fn as_yaml(document: &Value) -> Result<String, CliError> {
+    let text = yaml::emit(&Yaml::from(document)).map_err(CliError::new)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
