@@ -151,7 +151,7 @@ mod tests {
     use super::{Conditions, ConditionsWriter, MAX_MESSAGE, bound};
     use serde_json::{Map, Value, json};
 
-    fn status(value: Value) -> Map<String, Value> {
+    fn status(value: &Value) -> Map<String, Value> {
         value.as_object().cloned().unwrap()
     }
 
@@ -166,7 +166,7 @@ mod tests {
                 Some(("False", "R")),
             ),
         ] {
-            let written = status(written);
+            let written = status(&written);
             let ready = Conditions::of(&written).get("Ready");
             assert_eq!(ready.map(|ready| (ready.status(), ready.reason())), expected, "{written:?}");
         }
