@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, without the command line's. Between crates cargo keeps the layers.
-const FOLDERS: [&str; 18] = [
+const FOLDERS: [&str; 19] = [
     "backup",
     "chaos",
     "cluster",
@@ -17,6 +17,7 @@ const FOLDERS: [&str; 18] = [
     "mask",
     "members",
     "notices",
+    "object",
     "plan",
     "rbac",
     "reconcile",
@@ -80,7 +81,7 @@ fn assert_without(folders: &[&str], forbidden: &[impl AsRef<str>]) {
 #[test]
 fn what_decides_has_no_client_no_socket_and_no_clock() {
     assert_without(
-        &["chart", "crd", "image", "template", "render", "release", "plan"],
+        &["chart", "crd", "image", "object", "template", "render", "release", "plan"],
         &[
             "kube::",
             "TcpStream",
@@ -127,6 +128,11 @@ fn what_decides_does_not_know_who_asks() {
     let above = ["cluster", "members", "plan", "reconcile", "server"];
     assert_without(&["telemetry"], &above.map(|layer| format!("crate::{layer}")));
     assert_without(&["server"], &["members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
+}
+
+#[test]
+fn what_all_objects_have_in_common_knows_nothing_else() {
+    assert_without(&["object"], &["crate::"]);
 }
 
 #[test]
@@ -445,4 +451,12 @@ fn every_dependency_has_a_row_with_its_version() {
         }
     }
     assert!(wrong.is_empty(), "docs/design/dependencies.md does not give the versions of Cargo.lock: {wrong:?}");
+}
+
+#[test]
+fn conditions_are_read_and_set_in_one_place() {
+    let mut folders = FOLDERS.to_vec();
+    folders.push("cli");
+    folders.retain(|folder| *folder != "object");
+    assert_without(&folders, &["get(\"conditions\")", "\"/status/conditions\").and_then", "[\"conditions\"]"]);
 }

@@ -3,6 +3,7 @@
 use crate::chart::Chart;
 use crate::cli::common::definition::definition;
 use crate::cli::common::error::CliError;
+use crate::cli::common::kind_args::KindArgs;
 use crate::cli::common::output::as_yaml;
 use crate::cli::common::streams::print;
 use crate::cli::common::values_files;
@@ -18,15 +19,8 @@ pub struct Args {
     /// API group of the custom resource [default: the chart's annotation tillerman.dev/group].
     #[arg(long)]
     group: Option<String>,
-    /// API version [default: the chart's annotation, or v1alpha1].
-    #[arg(long)]
-    version: Option<String>,
-    /// Kind [default: the chart's annotation, or the chart's name in camel case].
-    #[arg(long)]
-    kind: Option<String>,
-    /// Plural name [default: the chart's annotation, or made from the kind].
-    #[arg(long)]
-    plural: Option<String>,
+    #[command(flatten)]
+    names: KindArgs,
     /// Whether custom resources are in a namespace. Those of a cluster-scoped kind need targetNamespace in watches.yaml, or an annotation.
     #[arg(long, value_enum, default_value = "namespaced", ignore_case = true)]
     scope: ScopeFlag,
@@ -133,13 +127,15 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 /// The names that flags give over those of the chart.
 fn names(args: &Args, chart: &Chart) -> Result<Names, CliError> {
     let mut names = Names { scope: args.scope.into(), ..Names::of_chart(chart) };
-    if let Some(kind) = &args.kind {
+    if let Some(kind) = &args.names.kind {
         names.kind.clone_from(kind);
         names.plural = crd::plural(kind);
     }
-    for (given, name) in
-        [(&args.group, &mut names.group), (&args.version, &mut names.version), (&args.plural, &mut names.plural)]
-    {
+    for (given, name) in [
+        (&args.group, &mut names.group),
+        (&args.names.version, &mut names.version),
+        (&args.names.plural, &mut names.plural),
+    ] {
         if let Some(given) = given {
             name.clone_from(given);
         }

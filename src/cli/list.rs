@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::cli::common::chart_label::name_and_version;
-use crate::cli::common::condition::condition;
 use crate::cli::common::connect::ConnectArgs;
 use crate::cli::common::error::CliError;
 use crate::cli::common::kinds::served;
@@ -19,6 +18,7 @@ use crate::cluster::client::Cluster;
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::kind::watches;
 use crate::names;
+use crate::object::conditions::Conditions;
 
 /// Arguments of `tillerman list`.
 #[derive(Debug, clap::Args)]
@@ -101,8 +101,8 @@ async fn kinds(
 fn entry(kind: &Resource, cr: &Value) -> Value {
     let text = |pointer: &str| cr.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (chart, version) = name_and_version(text("/status/release/chart"));
-    let ready = condition(cr, "Ready");
-    let field = |name: &str| ready.and_then(|c| c.get(name)).and_then(Value::as_str).unwrap_or_default();
+    let ready = Conditions::of_object(cr).get("Ready");
+    let (status, reason, message) = ready.map_or(("", "", ""), |c| (c.status(), c.reason(), c.message()));
     let (state, pause) =
         (state(cr), cr.pointer("/metadata/annotations").and_then(|a| a.get(names::PAUSE_REASON)?.as_str()));
     let paused = pause.filter(|_| state == "Paused");
@@ -116,16 +116,16 @@ fn entry(kind: &Resource, cr: &Value) -> Value {
         "release": text("/status/release/name"),
         "revision": cr.pointer("/status/release/revision").cloned().unwrap_or_default(),
         "state": state,
-        "ready": if field("status").is_empty() { "Unknown" } else { field("status") },
-        "reason": if paused.is_some() { "Paused" } else { field("reason") },
-        "message": paused.unwrap_or_else(|| field("message")),
+        "ready": if status.is_empty() { "Unknown" } else { status },
+        "reason": if paused.is_some() { "Paused" } else { reason },
+        "message": paused.unwrap_or(message),
         "created": text("/metadata/creationTimestamp"),
     })
 }
 
 /// The state of a release, in one word.
 fn state(cr: &Value) -> &'static str {
-    let is = |name: &str| condition(cr, name).and_then(|c| c.get("status")).and_then(Value::as_str) == Some("True");
+    let is = |name: &str| Conditions::of_object(cr).is_true(name);
     match () {
         () if cr.pointer("/metadata/deletionTimestamp").is_some() => "Uninstalling",
         () if is("Paused") => "Paused",

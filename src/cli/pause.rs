@@ -9,7 +9,6 @@ use kube::core::{DynamicObject, WatchEvent};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::cli::common::condition::condition;
 use crate::cli::common::connect::ConnectArgs;
 use crate::cli::common::error::CliError;
 use crate::cli::common::line::line;
@@ -18,6 +17,7 @@ use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::kind::duration;
 use crate::names;
+use crate::object::conditions::Conditions;
 use crate::release::object::ObjectId;
 
 /// The pause before a watch is opened again.
@@ -188,22 +188,18 @@ async fn reported(target: &Target, asked: &str, cluster: &Cluster) -> Result<Val
 
 /// What the condition `Ready` says.
 fn ready(cr: &Value) -> String {
-    let ready = condition(cr, "Ready");
-    let field = |name: &str| ready.and_then(|c| c.get(name)).and_then(Value::as_str).unwrap_or_default();
-    let (status, reason, message) = (field("status"), field("reason"), field("message"));
+    let ready = Conditions::of_object(cr).get("Ready");
+    let (status, reason, message) = ready.map_or(("", "", ""), |c| (c.status(), c.reason(), c.message()));
     let colon = if message.is_empty() { "" } else { ": " };
     line(&format!("Ready={} {reason}{colon}{message}", if status.is_empty() { "Unknown" } else { status }))
 }
 
 /// Why the pass failed, if it did.
 fn failure(cr: &Value) -> Option<String> {
-    let failed = ["Irreconcilable", "ReleaseFailed", "Stalled"].into_iter().find_map(|name| {
-        let found = condition(cr, name)?;
-        (found.get("status").and_then(Value::as_str) == Some("True")).then_some((name, found))
-    });
-    let (name, found) = failed?;
-    let field = |key: &str| found.get(key).and_then(Value::as_str).unwrap_or_default();
-    Some(format!("{name} {}: {}", field("reason"), field("message")))
+    let conditions = Conditions::of_object(cr);
+    let is_failure = |name: &str| conditions.get(name).filter(|condition| condition.is_true());
+    let failed = ["Irreconcilable", "ReleaseFailed", "Stalled"].into_iter().find_map(is_failure)?;
+    Some(format!("{} {}: {}", failed.name(), failed.reason(), failed.message()))
 }
 
 #[cfg(test)]

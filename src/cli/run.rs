@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::common::error::CliError;
-use crate::cli::common::signals::told_to_end;
+use crate::cli::common::signals::asked_to_end;
 use crate::cluster::lease::Lease;
 use crate::kind::{duration, watches};
 use crate::members::drivers::Drivers;
@@ -246,9 +246,9 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
         let serving = serve_probes(listener, Arc::clone(&metrics), stop.clone());
         server.spawn(tasks.guarded("server of probes".into(), false, serving));
     }
-    let (told, end) = (told_to_end().map_err(CliError::new)?, stop.clone());
+    let (asked, end) = (asked_to_end().map_err(CliError::new)?, stop.clone());
     tokio::spawn(async move {
-        told.await;
+        asked.await;
         end.cancel();
     });
     let config = kube::Config::infer().await.map_err(|e| CliError::new(format!("no cluster is configured: {e}")))?;

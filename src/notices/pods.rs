@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::facts::{short, word};
+use crate::object::conditions::Conditions;
 
 /// What a notice remembers of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,8 +49,7 @@ impl PodFacts {
         let metadata = pod.get("metadata")?;
         let name = metadata.get("name")?.as_str()?;
         let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
-        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
-        let ready = conditions.into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True");
+        let ready = Conditions::of_object(pod).is_true("Ready");
         let containers = || {
             let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
             lists.into_iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten()

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::object::Gvk;
 use crate::mask::Text;
+use crate::object::conditions::{Condition, Conditions};
 
 /// Annotation of a hook's object: `REVISION EVENT DIGEST`.
 pub const HOOK: &str = names::HOOK_RUN;
@@ -52,31 +53,32 @@ impl HookRun {
 }
 
 fn outcome(gvk: &Gvk, object: &Value) -> HookOutcome {
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    let condition = |name: &str, status: &str| {
-        let is = |c: &&Value| c.get("type") == Some(&name.into()) && c.get("status") == Some(&status.into());
-        conditions.into_iter().flatten().find(is)
-    };
-    let words = |value: &Value| {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
-        Text::reason(text("reason"), text("message"))
-    };
+    let conditions = Conditions::of_object(object);
+    let words = |condition: Condition<'_>| Text::reason(condition.reason(), condition.message());
     match (&*gvk.group, &*gvk.kind) {
-        ("batch", "Job") => match (condition("Complete", "True"), condition("Failed", "True")) {
-            (Some(_), _) => HookOutcome::Succeeded,
-            (None, Some(failed)) => HookOutcome::Failed(words(failed)),
-            (None, None) => HookOutcome::Running,
-        },
+        ("batch", "Job") => {
+            match (conditions.is_true("Complete"), conditions.get("Failed").filter(|failed| failed.is_true())) {
+                (true, _) => HookOutcome::Succeeded,
+                (false, Some(failed)) => HookOutcome::Failed(words(failed)),
+                (false, None) => HookOutcome::Running,
+            }
+        }
         ("", "Pod") => match object.pointer("/status/phase").and_then(Value::as_str) {
             Some("Succeeded") => HookOutcome::Succeeded,
-            Some("Failed") => HookOutcome::Failed(words(&object["status"])),
+            Some("Failed") => {
+                let text = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();
+                HookOutcome::Failed(Text::reason(text("/status/reason"), text("/status/message")))
+            }
             _ => HookOutcome::Running,
         },
-        ("apiextensions.k8s.io", _) => match (condition("Established", "True"), condition("NamesAccepted", "False")) {
-            (Some(_), _) => HookOutcome::Succeeded,
-            (None, Some(refused)) => HookOutcome::Failed(words(refused)),
-            (None, None) => HookOutcome::Running,
-        },
+        ("apiextensions.k8s.io", _) => {
+            match (conditions.is_true("Established"), conditions.get("NamesAccepted").filter(|names| names.is_false()))
+            {
+                (true, _) => HookOutcome::Succeeded,
+                (false, Some(refused)) => HookOutcome::Failed(words(refused)),
+                (false, None) => HookOutcome::Running,
+            }
+        }
         _ => HookOutcome::Succeeded,
     }
 }

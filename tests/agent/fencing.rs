@@ -317,6 +317,8 @@ async fn a_replica_that_ended_in_order_says_which_starts_it_continues() {
     let lagging = cluster.members[1].until("it lags", |state| state.got != state.has).await;
     cluster.members[1].signal("TERM", "tillerman-agent");
     cluster.members[1].until("it receives nothing more", |state| !state.receiving).await;
+    let refused = cluster.follow(1, 1, 0, true).await.unwrap_err();
+    assert_eq!((refused.reason, refused.message.as_str()), (Reason::Busy, "the agent ends"));
     drop(held);
     cluster.member(1).stop();
     let mut starts = vec![first.start];

@@ -16,8 +16,13 @@ const WAIT: Duration = Duration::from_secs(8);
 /// Carries an order out. It is finished even if nobody waits for the answer any more.
 pub async fn obey(member: Arc<Member>, verb: Verb) -> Result<State, Refusal> {
     let order = tokio::spawn(async move {
-        let Ok(guard) = tokio::time::timeout(WAIT, member.orders.lock()).await else {
-            return Err(refusal(Reason::Busy, "another order is carried out"));
+        // An agent that ends holds the lock until it has ended.
+        let ends = member.wait_until(|facts| facts.stopping.then_some(()));
+        let lock = tokio::time::timeout(WAIT, member.orders.lock());
+        let guard = tokio::select! {
+            biased;
+            () = ends => return Err(refusal(Reason::Busy, "the agent ends")),
+            lock = lock => lock.map_err(|_| refusal(Reason::Busy, "another order is carried out"))?,
         };
         checked(&member, &verb)?;
         if let Some((at, _)) = verb.order()
@@ -48,13 +53,10 @@ pub async fn obey(member: Arc<Member>, verb: Verb) -> Result<State, Refusal> {
 
 /// What is refused without a look at the database.
 fn checked(member: &Member, verb: &Verb) -> Result<(), Refusal> {
-    let (obeyed, data, seeding, stopping) = member.facts(|facts| {
+    let (obeyed, data, seeding) = member.facts(|facts| {
         let data = facts.identity.as_ref().map(|identity| identity.data.clone());
-        (facts.obeyed.clone(), data, facts.seeding.is_some(), facts.stopping)
+        (facts.obeyed.clone(), data, facts.seeding.is_some())
     });
-    if stopping {
-        return Err(refusal(Reason::Busy, "the agent ends"));
-    }
     check(verb, &obeyed, data.as_deref())?;
     if seeding && !matches!(verb, Verb::Seed(_) | Verb::Reload(_)) {
         return Err(refusal(Reason::Busy, "the data is replaced by a copy"));

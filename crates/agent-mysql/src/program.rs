@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::command::Flags;
 use super::create::create;
 use super::declare::keep_declared;
-use super::facts::{Facts, Wanted};
+use super::facts::Wanted;
 use super::hung::keep_answering;
 use super::keeper::{SHORT, keep_confirmed, keep_open, keep_running};
 use super::logs::give;
@@ -146,10 +146,9 @@ async fn end(member: &Arc<Member>) {
     let half = u64::try_from(grace.as_millis() / 2).unwrap_or(u64::MAX);
     let waits = member.facts(|facts| facts.role == Role::Primary && facts.acks > 0);
     let clean = !waits || demote(member, half).await.is_ok();
-    let (start, continued) = member.facts(|facts| (facts.start.clone(), facts.continues.clone()));
-    let is_complete = complete(member, Duration::from_millis(half).min(COMPLETE)).await;
-    let is_same = |facts: &Facts| facts.start == start;
-    let is_complete = is_complete && member.facts(is_same);
+    // While the lock of orders is held, nothing lets the database receive again.
+    let complete = complete(member, Duration::from_millis(half).min(COMPLETE)).await;
+    let replica = member.facts(|facts| (facts.running.clone(), facts.start.clone(), facts.continues.clone()));
     let processes = member.facts(|facts| [facts.running.clone(), facts.starting.clone()]);
     for process in processes.iter().flatten() {
         if clean {
@@ -161,12 +160,11 @@ async fn end(member: &Arc<Member>) {
         process.kill().await;
         process.ended().await;
     }
-    let in_order = processes.iter().flatten().all(|process| process.has_ended_in_order());
-    if is_complete
-        && in_order
+    if let (Some(_orders), (Some(database), start, continued)) = (complete, replica)
+        && database.has_ended_in_order()
         && let Err(why) = member.keep_start(&start, &continued)
     {
-        tracing::warn!(why, "it cannot be stored that the database ended in order");
+        tracing::warn!(why, "cannot store that the database ended in order");
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::MutexGuard;
 
 use super::accounts;
 use super::facts::{Facts, Source, Wanted};
@@ -166,31 +167,32 @@ async fn unfollow(member: &Member) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A replica that is about to end receives nothing more, and applies what it has received. Returns whether it has applied all of it, so
-/// that nothing that it acknowledged is lost with its relay log.
-pub async fn complete(member: &Member, within: Duration) -> bool {
+/// Stops a replica that is about to end from receiving, and lets it apply what it has received. Returns the lock of orders if it has applied
+/// everything: nothing that it acknowledged is lost with its relay log, as long as the lock is held until the database has ended.
+pub async fn complete(member: &Member, within: Duration) -> Option<MutexGuard<'_, ()>> {
     let is_replica = |facts: &Facts| {
         let follows =
             matches!(facts.role, Role::Replica | Role::Fenced | Role::Waiting) && facts.obeyed.promoted.is_none();
         follows && facts.running.is_some() && facts.seeding.is_none()
     };
     let complete = async {
-        let _guard = member.orders.lock().await;
+        let guard = member.orders.lock().await;
         if !member.facts(is_replica) {
-            return Ok(false);
+            return Ok(None);
         }
         let measured = member.measure(SHORT).await?;
         if measured.follows && measured.receiver_on {
             if !measured.applying {
                 // With both threads stopped, MariaDB throws away what it has received.
-                return Ok(false);
+                return Ok(None);
             }
             member.sql().await?.run(&format!("STOP {} IO_THREAD", member.flags.flavor.replica()), STOP).await?;
         }
         let measured = applied(member, within).await?;
-        Ok::<_, SqlError>(!measured.receiver_on && measured.has.contains(&measured.got))
+        let is_complete = !measured.receiver_on && measured.has.contains(&measured.got);
+        Ok::<_, SqlError>(is_complete.then_some(guard))
     };
-    matches!(tokio::time::timeout(within, complete).await, Ok(Ok(true)))
+    tokio::time::timeout(within, complete).await.ok()?.ok()?
 }
 
 /// Waits for a while until everything that was received is applied.

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::contract::{COPY, LIMIT, Refusal, STATE, State, Verb, state_while};
+use super::contract::{CONTINUED, COPY, LIMIT, Refusal, STATE, State, Verb, state_while};
 use super::position::Position;
 
 /// How long a connection may take.
@@ -249,6 +249,12 @@ fn checked(mut state: State) -> Result<State, String> {
     let is_name = |text: &str| text.len() <= MAX_NAME && text.chars().all(|c| c.is_ascii_graphic());
     if !is_name(&state.start) || !state.data.as_deref().is_none_or(|data| is_name(data) && !data.is_empty()) {
         return Err(format!("its start or the identity of its data is not of 1 to {MAX_NAME} characters of ASCII"));
+    }
+    let starts = &state.continues;
+    if starts.len() > CONTINUED || !starts.iter().all(|start| is_name(start) && !start.is_empty()) {
+        return Err(format!(
+            "it continues more than {CONTINUED} starts, or one that is not of 1 to {MAX_NAME} characters of ASCII"
+        ));
     }
     let is_long = |position: &&Position| position.to_string().len() > MAX_POSITION;
     if [&state.got, &state.has, &state.purged].iter().any(is_long) {

@@ -105,6 +105,14 @@ async fn a_hostile_answer_is_an_error_of_that_request_alone() {
             state(json!({"data": "x".repeat(129)})),
             "its start or the identity of its data is not of 1 to 128 characters of ASCII",
         ),
+        (
+            state(json!({"continues": vec!["a"; 9]})),
+            "it continues more than 8 starts, or one that is not of 1 to 128 characters of ASCII",
+        ),
+        (
+            state(json!({"continues": ["a", ""]})),
+            "it continues more than 8 starts, or one that is not of 1 to 128 characters of ASCII",
+        ),
         (state(json!({"has": format!("a:{}", many.join(":"))})), "a position in its state has more than 16384 bytes"),
         (with_body("200 OK", &"x".repeat(LIMIT + 1)), "its answer is too long"),
         ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab".into(), "its answer broke off"),

@@ -15,7 +15,7 @@ use crate::chaos::run::Run;
 use crate::cli::common::cluster_args::ClusterArgs;
 use crate::cli::common::error::CliError;
 use crate::cli::common::server::Server;
-use crate::cli::common::signals::told_to_end;
+use crate::cli::common::signals::asked_to_end;
 
 /// How long an operation of a client may take.
 const OPERATION: Duration = Duration::from_secs(1);
@@ -118,7 +118,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             prefix: format!("tillerman-chaos-{second}"),
             seed,
         };
-        let interrupted = told_to_end().map_err(CliError::new)?;
+        let interrupted = asked_to_end().map_err(CliError::new)?;
         let report = run.run(interrupted, |line| println!("{line}")).await.map_err(CliError)?;
         let written = history::write(&report.recorded.entries, BufWriter::new(file));
         written.map_err(|e| CliError(format!("{}: {e}", path.display())))?;

@@ -4,7 +4,7 @@
 ///
 /// # Errors
 /// When the operating system refuses a handler of signals.
-pub fn told_to_end() -> std::io::Result<impl Future<Output = ()>> {
+pub fn asked_to_end() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
@@ -20,9 +20,9 @@ mod tests {
     /// A signal that comes before anybody waits for it would end this process.
     #[tokio::test]
     async fn a_signal_before_the_first_await_is_heard() {
-        let told = super::told_to_end().unwrap();
+        let asked = super::asked_to_end().unwrap();
         let itself = std::process::id().to_string();
         assert!(std::process::Command::new("kill").args(["-INT", &itself]).status().unwrap().success());
-        told.await;
+        asked.await;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One line, and what stands below it.
+/// A line, and the lines below it.
 #[derive(Debug, Default)]
 pub struct Node {
     /// What it is.

@@ -8,6 +8,7 @@ use crate::cli::common::fields::{list, text};
 use crate::cli::common::running::plan;
 use crate::cli::common::tree::Node;
 use crate::cluster::readiness::pod_reason;
+use crate::object::conditions::{Condition, Conditions};
 use crate::plan::reasons::{Polarity, polarity};
 
 /// Pods by kind, namespace and name of their workload; or why they are unknown.
@@ -33,27 +34,23 @@ fn release_namespace(cr: &Value) -> &str {
 /// The tree of a custom resource.
 pub fn tree(cr: &Value, pods: &Pods) -> Node {
     let mut root = Node::new(title(cr), "", "");
-    let conditions = list(cr, "/status/conditions");
-    let condition = |name: &str| conditions.iter().find(|c| text(c, "type") == name);
+    let conditions = Conditions::of_object(cr);
     let observed = cr.pointer("/status/observedGeneration");
     if observed.is_none() || observed != cr.pointer("/metadata/generation") {
         root.below.push(Node::new("spec", "Unseen", "the operator has not looked at its last change yet"));
     }
-    match condition("Ready") {
-        Some(ready) if text(ready, "status") == "True" => root.state = "Ready".into(),
-        Some(ready) => (root.state, root.message) = (text(ready, "reason").into(), text(ready, "message").into()),
+    match conditions.get("Ready") {
+        Some(ready) if ready.is_true() => root.state = "Ready".into(),
+        Some(ready) => (root.state, root.message) = (ready.reason().into(), ready.message().into()),
         None => root.state = "Unknown".into(),
     }
-    let told = |c: &&Value| {
-        let remarkable = match polarity(text(c, "type")) {
-            Polarity::Good => "False",
-            Polarity::Bad => "True",
-            Polarity::Neutral => return false,
-        };
-        text(c, "status") == remarkable
+    let is_remarkable = |condition: &Condition<'_>| match polarity(condition.name()) {
+        Polarity::Good => condition.is_false(),
+        Polarity::Bad => condition.is_true(),
+        Polarity::Neutral => false,
     };
-    for c in conditions.iter().filter(told) {
-        root.below.push(Node::new(format!("condition {}", text(c, "type")), text(c, "reason"), text(c, "message")));
+    for condition in conditions.iter().filter(is_remarkable) {
+        root.below.push(Node::new(format!("condition {}", condition.name()), condition.reason(), condition.message()));
     }
     root.below.extend(cr.pointer("/status/release").map(release));
     let sets = cr.pointer("/status/members").and_then(Value::as_object).into_iter().flatten();
@@ -145,8 +142,7 @@ fn object(resource: &Value, of_release: &str, pods: &Pods) -> Node {
 fn pod(pod: &Value) -> Node {
     let name = format!("Pod {}", pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default());
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Unknown");
-    let ready =
-        list(pod, "/status/conditions").iter().any(|c| text(c, "type") == "Ready" && text(c, "status") == "True");
+    let ready = Conditions::of_object(pod).is_true("Ready");
     let going = pod.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null());
     match pod_reason(pod) {
         _ if going => Node::new(name, "Terminating", ""),

@@ -116,7 +116,7 @@ impl Scene<'_> {
         Some(self.closed().unwrap_or(MemberStep::Scale(highest + 1)))
     }
 
-    /// As soon as a cluster exists, nothing may start another one.
+    /// As soon as a cluster exists, nothing is allowed to start a second one.
     fn existing(&self) -> Option<MemberStep<Action>> {
         let initial = match &self.observed.initial {
             Err(why) => return Some(MemberStep::Wait { why: why.clone(), after: LATER }),

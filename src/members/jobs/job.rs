@@ -4,6 +4,7 @@ use crate::names;
 use serde_json::{Map, Value, json};
 
 use crate::members::document::{Event, ScaleHook, Set};
+use crate::object::conditions::{Condition, Conditions};
 use crate::release::digest::Hasher;
 use crate::release::owner::{CHART_LABEL, Owner};
 use crate::runs::{self, Exit};
@@ -203,15 +204,8 @@ pub fn read(job: &Value, pods: &[Value], hooks: &[ScaleHook]) -> Option<SeenJob>
     let text = |key: &str| metadata.get(key).and_then(Value::as_str).map(str::to_owned);
     let run = Run::read(metadata.get("annotations")?.get(RUN)?.as_str()?)?;
     let (name, uid) = (text("name")?, text("uid")?);
-    let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
-    let condition = |wanted: &str| {
-        let is = |c: &&Value| c.get("type") == Some(&wanted.into()) && c.get("status") == Some(&"True".into());
-        conditions.into_iter().flatten().find(is)
-    };
-    let at = |c: &Value| {
-        let time = c.get("lastTransitionTime").and_then(Value::as_str).and_then(|t| t.parse::<jiff::Timestamp>().ok());
-        time.map_or(0, jiff::Timestamp::as_second)
-    };
+    let condition = |name: &str| Conditions::of_object(job).get(name).filter(|condition| condition.is_true());
+    let at = |c: Condition<'_>| c.since().parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second);
     let state = match (condition("Complete"), condition("Failed")) {
         (Some(complete), _) => State::Ended(Ended::Done, at(complete)),
         (None, Some(failed)) => {

@@ -15,6 +15,8 @@ pub mod document;
 pub mod driver;
 #[cfg(test)]
 mod hung_tests;
+#[cfg(test)]
+mod random_tests;
 pub mod report;
 pub mod state;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::written::Written;
 use crate::chart::Chart;
 use crate::cli::common::chart_server::ServerArgs;
 use crate::cli::common::error::CliError;
+use crate::cli::common::kind_args::KindArgs;
 use crate::crd::Names;
 use crate::kind::dns;
 use crate::scaffold::project::{Project, Resource, Source};
@@ -19,15 +20,8 @@ pub struct ApiArgs {
     /// First part of the API group; the domain follows [default: the chart's annotation tillerman.dev/group, or charts].
     #[arg(long)]
     group: Option<String>,
-    /// API version [default: the chart's annotation, or v1alpha1].
-    #[arg(long)]
-    version: Option<String>,
-    /// Kind [default: the chart's annotation, or the chart's name in camel case].
-    #[arg(long)]
-    kind: Option<String>,
-    /// Plural name [default: the chart's annotation, or made from the kind].
-    #[arg(long)]
-    plural: Option<String>,
+    #[command(flatten)]
+    names: KindArgs,
     /// The chart: a directory, an archive, a URL, oci://…, REPOSITORY/NAME, or with --helm-chart-repo a name. Without it, a chart to begin
     /// with is written.
     #[arg(long, visible_alias = "chart", value_name = "CHART")]
@@ -51,7 +45,10 @@ pub struct ApiArgs {
 impl ApiArgs {
     /// Whether there is a kind to add.
     pub fn is_given(&self) -> bool {
-        self.native || [&self.group, &self.version, &self.kind, &self.helm_chart].iter().any(|given| given.is_some())
+        self.native
+            || [&self.group, &self.names.version, &self.names.kind, &self.helm_chart]
+                .iter()
+                .any(|given| given.is_some())
     }
 }
 
@@ -71,7 +68,7 @@ pub fn api(args: &ApiArgs, mut project: Project, mut written: Written) -> Result
     }
     let before = project.clone();
     let known = |kind: &String| project.resources.iter().find(|resource| resource.kind == *kind);
-    let (files, chart) = match (&args.helm_chart, &args.kind) {
+    let (files, chart) = match (&args.helm_chart, &args.names.kind) {
         (Some(chart), _) => {
             let (repo, version) = (args.helm_chart_repo.as_deref(), args.helm_chart_version.as_deref());
             let files = fetched::chart(chart, repo.unwrap_or_default(), version.unwrap_or_default(), &args.server)?;
@@ -125,18 +122,19 @@ pub fn api(args: &ApiArgs, mut project: Project, mut written: Written) -> Result
 /// The kind that flags and chart give.
 fn resource(args: &ApiArgs, chart: &Chart, project: &Project) -> Result<Resource, CliError> {
     let names = Names::of_chart(chart);
-    let kind = args.kind.clone().unwrap_or_else(|| names.kind.clone());
+    let kind = args.names.kind.clone().unwrap_or_else(|| names.kind.clone());
     let (group, domain) = match (&args.group, names.group.split_once('.')) {
         (Some(group), _) => (group.clone(), project.domain.clone()),
         (None, Some((group, domain))) => (group.to_owned(), domain.to_owned()),
         (None, None) => ("charts".to_owned(), project.domain.clone()),
     };
-    let version = args.version.clone().unwrap_or(names.version);
+    let version = args.names.version.clone().unwrap_or(names.version);
     let same = |resource: &&Resource| resource.kind == kind && (args.group.is_none() || resource.group == group);
-    let known = project.resources.iter().find(same).filter(|known| args.version.is_none() || known.version == version);
+    let known =
+        project.resources.iter().find(same).filter(|known| args.names.version.is_none() || known.version == version);
     let by_rule = crate::crd::plural(&kind);
     let of_chart = (kind == names.kind).then_some(names.plural);
-    let plural = args.plural.clone().or(of_chart).filter(|plural| *plural != by_rule);
+    let plural = args.names.plural.clone().or(of_chart).filter(|plural| *plural != by_rule);
     let source = args.helm_chart.as_ref().map(|chart| Source {
         chart: chart.clone(),
         repo: args.helm_chart_repo.clone().unwrap_or_default(),

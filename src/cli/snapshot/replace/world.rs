@@ -10,6 +10,7 @@ use crate::cli::common::error::CliError;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
+use crate::object::conditions::{Condition, Conditions};
 use crate::release::object::{Gvk, ObjectId};
 
 const GROUP: &str = "etcd.database.coreos.com";
@@ -212,11 +213,10 @@ impl World {
         if cluster["status"]["observedGeneration"] != cluster["metadata"]["generation"] {
             return Ok(Some("the operator has not seen the cluster yet".into()));
         }
-        let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready").unwrap_or_default();
-        if ready["status"] == "True" {
+        let ready = Conditions::of_object(&cluster).get("Ready");
+        if ready.is_some_and(Condition::is_true) {
             return Ok(None);
         }
-        Ok(Some(format!("the cluster is not ready: {}", text(&ready, "/message"))))
+        Ok(Some(format!("the cluster is not ready: {}", ready.map_or("", Condition::message))))
     }
 }

@@ -52,7 +52,7 @@ static TEMPLATE: Phase = Phase { name: "Roll-out", about: "The size is right." }
 static REST: Phase = Phase { name: "Maintenance", about: "Nothing else is left to do." };
 
 /// The table.
-pub(super) static TABLE: [Rule; 33] = [
+pub(super) static TABLE: &[Rule] = &[
     always!(
         MODE,
         deleted_or_paused,

@@ -49,7 +49,7 @@ static SIZE: Phase = Phase { name: "Size", about: "One member joins or leaves at
 static TEMPLATE: Phase = Phase { name: "Roll-out", about: "All members are well, and the size is right." };
 
 /// The table.
-pub(super) static TABLE: [Rule; 43] = [
+pub(super) static TABLE: &[Rule] = &[
     row!(
         MODE,
         paused_or_deleted,
