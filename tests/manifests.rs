@@ -114,17 +114,22 @@ fn files_of_the_chart() -> Files {
         ("etcd", "etcd", "etcdclusters"),
         ("etcd", "etcd-backup", "etcdbackups"),
         ("etcd", "etcd-restore", "etcdrestores"),
+        ("mysql", "mysql", "mysqlclusters"),
         ("php", "php", "phpapps"),
     ] {
         put(&format!("crds/{kind}/{plural}.yaml"), tillerman(&["crd", &format!("charts/{chart}")]));
     }
-    for kind in ["etcd", "php"] {
+    for kind in ["etcd", "mysql", "php"] {
         let watches = format!("examples/{kind}/watches.yaml");
         let (served, lease) = rights(&watches);
         put(&format!("rights-{kind}.yaml"), served);
         put("rights-lease.yaml", lease);
         put(&format!("watches-{kind}.yaml"), read(&watches));
     }
+    // The entry of PhpApp in an operator that serves MySQLCluster, too.
+    let stack = read("examples/stack/watches.yaml");
+    let (_, entry) = stack.split_once("- group: apps.tillerman.dev\n").unwrap();
+    put("watches-php-with-mysql.yaml", format!("- group: apps.tillerman.dev\n{entry}"));
     let (apis, others) = rights_of_definitions();
     put("rights-apis.yaml", apis);
     put("rights-definitions.yaml", others);
@@ -134,6 +139,20 @@ fn files_of_the_chart() -> Files {
     put("alerts.yaml", read("deploy/alerts.yaml"));
     put("dashboard.json", read("deploy/dashboard.json"));
     files.insert("deploy/chart/README.md".to_owned(), readme_of_the_chart());
+    files
+}
+
+/// The README of each built-in chart: what is written by hand, and the table of all values that `tillerman explain` prints.
+fn readmes() -> Files {
+    let mut files = Files::new();
+    for chart in fs::read_dir(root().join("charts")).unwrap() {
+        let chart = format!("charts/{}", chart.unwrap().file_name().display());
+        let path = format!("{chart}/README.md");
+        let text = read(&path);
+        let title = format!("\n## All values\nThis is what `tillerman explain {chart} --output markdown` prints.\n\n");
+        let own = text.split_once("\n## All values\n").map_or(&*text, |(own, _)| own);
+        files.insert(path, format!("{own}{title}{}", tillerman(&["explain", &chart, "--output", "markdown"])));
+    }
     files
 }
 
@@ -278,6 +297,8 @@ fn cluster_service_version(version: &str, objects: &[Value]) -> Value {
     let mut spec = deployment["spec"].clone();
     let container = &mut spec["template"]["spec"]["containers"][0];
     let image = container["image"].as_str().unwrap().to_owned();
+    let variables = container["env"].as_array().unwrap();
+    let agent = variables.iter().find(|variable| variable["name"] == "TILLERMAN_AGENT_IMAGE").unwrap()["value"].clone();
     // The manager says which namespaces are served.
     let watched =
         container["env"].as_array_mut().unwrap().iter_mut().find(|variable| variable["name"] == "WATCH_NAMESPACE");
@@ -285,7 +306,12 @@ fn cluster_service_version(version: &str, objects: &[Value]) -> Value {
         "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}}});
     let texts = parse(&read("deploy/bundle.yaml"));
     let mut examples = Vec::new();
-    for path in ["examples/etcd/cluster.yaml", "examples/etcd/restore.yaml", "examples/php/cr.yaml"] {
+    for path in [
+        "examples/etcd/cluster.yaml",
+        "examples/etcd/restore.yaml",
+        "examples/mysql/cluster.yaml",
+        "examples/php/cr.yaml",
+    ] {
         examples.push(parse(&read(path)));
     }
     examples.extend(texts["examples"].as_array().unwrap().iter().cloned());
@@ -317,10 +343,10 @@ fn cluster_service_version(version: &str, objects: &[Value]) -> Value {
             "icon": [{"mediatype": "image/svg+xml", "base64data": STANDARD.encode(read("deploy/icon.svg"))}],
             "installModes": modes,
             "customresourcedefinitions": {"owned": owned},
-            "relatedImages": [{"name": "tillerman", "image": image}],
+            "relatedImages": [{"name": "tillerman", "image": image}, {"name": "agent", "image": agent}],
             "install": {"strategy": "deployment", "spec": {
                 "deployments": [{"name": "tillerman", "label": deployment["metadata"]["labels"], "spec": spec}],
-                "permissions": permissions(&["leader-election", "etcd", "php", "definitions"]),
+                "permissions": permissions(&["leader-election", "etcd", "mysql", "php", "definitions"]),
                 "clusterPermissions": permissions(&["apis", "metrics-auth"]),
             }},
         },
@@ -352,8 +378,9 @@ fn the_files_of_deploy_are_what_the_chart_and_the_program_make() {
     let rewrite = std::env::var_os("REWRITE_MANIFESTS").is_some();
     let mut wrong = Vec::new();
     // The chart is rendered with the files that were written before.
-    for folder in ["deploy/chart/files", "deploy/install", "deploy/bundle"] {
+    for folder in ["charts", "deploy/chart/files", "deploy/install", "deploy/bundle"] {
         let files = match folder {
+            "charts" => readmes(),
             "deploy/chart/files" => files_of_the_chart(),
             "deploy/install" => kustomize(),
             _ => bundle(),
@@ -370,7 +397,7 @@ fn the_files_of_deploy_are_what_the_chart_and_the_program_make() {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(&file, text).unwrap();
         }
-        for path in present(folder) {
+        for path in present(folder).into_iter().filter(|_| folder != "charts") {
             if files.contains_key(&path) {
                 continue;
             }
@@ -454,6 +481,8 @@ fn a_release_is_the_same_twice_and_names_its_image() {
     for text in [&rendered, &install] {
         assert!(text.lines().any(|line| line.trim() == image), "{text}");
     }
+    let agent = format!("value: registry.example.com/tillerman-agent:{version}");
+    assert!(install.lines().any(|line| line.trim() == agent), "{install}");
     let kinds = |text: &str| text.lines().filter(|line| line.starts_with("kind: ")).count();
     assert_eq!(kinds(&install), kinds(&rendered) + 1, "all of the chart, and the namespace");
     fs::remove_dir_all(folder).unwrap();
