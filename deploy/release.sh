@@ -78,6 +78,7 @@ named <"$here/install/base/operator.yaml" >"$work/operator.yaml"
 # The chart.
 cp -r "$here/chart" "$work/tillerman"
 sed -i "s|^  repository: tillerman\(-agent\)\{0,1\}$|  repository: $image\1|" "$work/tillerman/values.yaml"
+named <"$work/tillerman/Chart.yaml" >"$work/Chart.yaml" && mv "$work/Chart.yaml" "$work/tillerman/Chart.yaml"
 archive "$work/tillerman" "$out/tillerman-$version.tgz"
 "$self" lint "$out/tillerman-$version.tgz" >"$work/lint" || { cat "$work/lint" >&2; exit 1; }
 

@@ -16,6 +16,9 @@ use tillerman::template::yaml;
 const NAMESPACE: &str = "tillerman-system";
 /// The namespace that `deploy/install/namespaced` serves.
 const SERVED: &str = "default";
+/// A custom resource of each built-in kind that `deploy/bundle.yaml` has none of.
+const EXAMPLES: [&str; 4] =
+    ["examples/etcd/cluster.yaml", "examples/etcd/restore.yaml", "examples/mysql/cluster.yaml", "examples/php/cr.yaml"];
 const WRITTEN: &str = "# Written by `make manifests` from deploy/chart.\n";
 
 /// The files to write, by path below the repository.
@@ -139,7 +142,41 @@ fn files_of_the_chart() -> Files {
     put("alerts.yaml", read("deploy/alerts.yaml"));
     put("dashboard.json", read("deploy/dashboard.json"));
     files.insert("deploy/chart/README.md".to_owned(), readme_of_the_chart());
+    files.insert("deploy/chart/Chart.yaml".to_owned(), chart_file());
     files
+}
+
+/// `Chart.yaml` of the chart: what is written by hand, and the annotations that Artifact Hub reads.
+fn chart_file() -> String {
+    let text = read("deploy/chart/Chart.yaml");
+    let own = text.split_once("# Written by").map_or(&*text, |(own, _)| own);
+    let texts = parse(&read("deploy/bundle.yaml"));
+    let crds: Vec<Value> = definitions()
+        .iter()
+        .map(|definition| {
+            let kind = definition["spec"]["names"]["kind"].as_str().unwrap();
+            json!({"kind": kind, "version": definition["spec"]["versions"][0]["name"], "name": name(definition),
+                "displayName": kind, "description": texts["kinds"][kind]})
+        })
+        .collect();
+    let mut examples: Vec<Value> = EXAMPLES.iter().map(|path| parse(&read(path))).collect();
+    examples.extend(texts["examples"].as_array().unwrap().iter().cloned());
+    let version = env!("CARGO_PKG_VERSION");
+    let image = |name: &str, image: &str| {
+        json!({"name": name, "image": format!("{image}:{version}"), "platforms": ["linux/amd64", "linux/arm64"]})
+    };
+    let text = |value: &Value| json!(to_yaml(value));
+    let annotations = json!({"annotations": {
+        "artifacthub.io/category": "integration-delivery",
+        "artifacthub.io/crds": text(&json!(crds)),
+        "artifacthub.io/crdsExamples": text(&json!(examples)),
+        "artifacthub.io/images": text(&json!([image("operator", "tillerman"), image("agent", "tillerman-agent")])),
+        "artifacthub.io/license": env!("CARGO_PKG_LICENSE"),
+        "artifacthub.io/links": text(&texts["spec"]["links"]),
+        "artifacthub.io/operator": "true",
+        "artifacthub.io/operatorCapabilities": texts["annotations"]["capabilities"],
+    }});
+    format!("{own}# Written by `make manifests`.\n{}", to_yaml(&annotations))
 }
 
 /// The README of each built-in chart: what is written by hand, and the table of all values that `tillerman explain` prints.
@@ -306,12 +343,7 @@ fn cluster_service_version(version: &str, objects: &[Value]) -> Value {
         "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}}});
     let texts = parse(&read("deploy/bundle.yaml"));
     let mut examples = Vec::new();
-    for path in [
-        "examples/etcd/cluster.yaml",
-        "examples/etcd/restore.yaml",
-        "examples/mysql/cluster.yaml",
-        "examples/php/cr.yaml",
-    ] {
+    for path in EXAMPLES {
         examples.push(parse(&read(path)));
     }
     examples.extend(texts["examples"].as_array().unwrap().iter().cloned());
@@ -412,6 +444,53 @@ fn the_chart_has_the_version_of_the_program() {
     let chart = parse(&read("deploy/chart/Chart.yaml"));
     for field in ["version", "appVersion"] {
         assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
+    }
+}
+
+/// What Artifact Hub's documentation says about the annotations of charts, and about the fields of `Chart.yaml` that it shows.
+#[test]
+fn every_chart_has_what_artifact_hub_shows() {
+    const CATEGORIES: [&str; 9] = [
+        "ai-machine-learning",
+        "database",
+        "integration-delivery",
+        "monitoring-logging",
+        "networking",
+        "security",
+        "skip-prediction",
+        "storage",
+        "streaming-messaging",
+    ];
+    const LEVELS: [&str; 5] =
+        ["basic install", "seamless upgrades", "full lifecycle", "deep insights", "auto pilot"];
+    let charts = fs::read_dir(root().join("charts")).unwrap();
+    let mut charts: Vec<String> = charts.map(|e| format!("charts/{}", e.unwrap().file_name().display())).collect();
+    charts.push("deploy/chart".to_owned());
+    for chart in charts {
+        let file = parse(&read(&format!("{chart}/Chart.yaml")));
+        for field in ["home", "icon", "description"] {
+            assert!(file[field].as_str().is_some_and(|text| !text.is_empty()), "{chart}: {field}");
+        }
+        assert!(file["sources"][0].is_string() && file["maintainers"][0]["name"].is_string(), "{chart}");
+        let annotation =
+            |name: &str| file["annotations"][format!("artifacthub.io/{name}")].as_str().unwrap_or_default();
+        assert_eq!(annotation("license"), env!("CARGO_PKG_LICENSE"), "{chart}");
+        assert!(CATEGORIES.contains(&annotation("category")), "{chart}: {:?}", annotation("category"));
+        if chart != "deploy/chart" {
+            continue;
+        }
+        let list = |name: &str| parse(annotation(name)).as_array().cloned().unwrap_or_default();
+        for crd in list("crds") {
+            for field in ["kind", "version", "name", "displayName", "description"] {
+                assert!(crd[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {crd}");
+            }
+        }
+        let kinds = |name: &str| list(name).iter().map(|item| item["kind"].to_string()).collect::<BTreeSet<_>>();
+        assert_eq!(kinds("crds"), kinds("crdsExamples"));
+        assert_eq!(list("images").len(), 2);
+        assert!(list("links").iter().all(|link| link["name"].is_string() && link["url"].is_string()));
+        assert_eq!(annotation("operator"), "true");
+        assert!(LEVELS.contains(&&*annotation("operatorCapabilities").to_lowercase()));
     }
 }
 
