@@ -104,6 +104,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("Makefile", include_str!("files/Makefile")),
     ("README.md", include_str!("files/README.md")),
     ("hack/test-samples.sh", include_str!("files/hack/test-samples.sh")),
+    ("config/argocd/argocd-cm.yaml", include_str!("files/config/argocd/argocd-cm.yaml")),
     ("config/crd/kustomization.yaml", include_str!("files/config/crd/kustomization.yaml")),
     ("config/default/kustomization.yaml", include_str!("files/config/default/kustomization.yaml")),
     ("config/default/manager_metrics_patch.yaml", include_str!("files/config/default/manager_metrics_patch.yaml")),
@@ -138,6 +139,8 @@ const ROLES: &[(&str, &str)] = &[
     ("viewer", include_str!("files/config/rbac/viewer_role.yaml")),
 ];
 
+/// The health check for Argo CD.
+pub const HEALTH: &str = include_str!("files/config/argocd/health.lua");
 /// The head of the file PROJECT.
 pub const PROJECT_HEAD: &str = include_str!("files/PROJECT");
 /// The definition of notices, and what applies it, for a project whose operator carries out notices.
@@ -157,7 +160,7 @@ pub fn watches(apis: &[Api]) -> Vec<u8> {
 /// The files that depend on names alone. `version` is that of the program, whose image the Dockerfile begins with.
 pub fn files(project: &Project, apis: &[Api], version: &str) -> Files {
     let notices = project.notices;
-    let names = context! { name => &project.name, apis => Value::from(Serde(apis)), version, notices };
+    let names = context! { name => &project.name, apis => Value::from(Serde(apis)), version, notices, health => HEALTH };
     let mut files: Files =
         TEMPLATES.iter().map(|(path, template)| ((*path).to_owned(), rendered(template, &names))).collect();
     let base = format!("config/manifests/bases/{}.clusterserviceversion.yaml", project.name);
