@@ -10,7 +10,7 @@ use tillerman::members::document::{DriverName, Members, OnOrphan, OnRemove, Set}
 use tillerman::members::etcd::document::Document;
 use tillerman::members::etcd::state::Version;
 use tillerman::members::progress::FACTS;
-use tillerman::release::object::{Object, parse_manifest};
+use tillerman::object::{Object, parse_manifest};
 use tillerman::release::status_fields::{Known, Source, StatusFields};
 use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
 use tillerman::template::function::{FnResult, Host};

@@ -115,8 +115,8 @@ fn what_decides_does_not_know_who_asks() {
     assert_without(&["plan"], &["cluster", "reconcile", "server", "telemetry"].map(|layer| format!("crate::{layer}")));
     // A driver of members decides about its application alone.
     assert_without(&["members"], &["cluster", "plan", "reconcile", "server"].map(|layer| format!("crate::{layer}")));
-    assert_without(&["kind"], &["cluster", "lookup", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
-    assert_without(&["release"], &["cluster", "members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
+    assert_without(&["kind"], &["cluster", "lookup", "plan", "reconcile", "release"].map(|layer| format!("crate::{layer}")));
+    assert_without(&["release"], &["cluster", "kind", "members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
     assert_without(
         &["crd"],
         &["cluster", "kind", "plan", "reconcile", "release", "render"].map(|layer| format!("crate::{layer}")),
@@ -132,7 +132,10 @@ fn what_decides_does_not_know_who_asks() {
 
 #[test]
 fn what_all_objects_have_in_common_knows_nothing_else() {
-    assert_without(&["object"], &["crate::"]);
+    let imports = imports();
+    let known = imports.iter().filter(|(module, _)| module[0] == "object").flat_map(|(_, known)| known);
+    let folders: BTreeSet<&str> = known.map(|module| module[0].as_str()).collect();
+    assert_eq!(folders, BTreeSet::from(["bounds", "harm", "object"]));
 }
 
 #[test]
@@ -404,6 +407,48 @@ fn no_circle_joins_files_of_different_folders_and_in_reconcile_two_at_most() {
         assert!(folders.len() == 1, "a circle of files of {folders:?}: {circle:?}");
         assert!(!folders.contains("reconcile") || circle.len() <= 2, "a circle in reconcile: {circle:?}");
     }
+}
+
+/// The folders and files of `src` from the ground up: each imports from floors below its own, and nothing from its own or one above.
+const FLOORS: [&[&str]; 9] = [
+    &["harm", "host", "mask", "names"],
+    &["bounds", "crd", "runs"],
+    &["object"],
+    &["kind", "rbac", "release", "telemetry"],
+    &["cluster", "definition", "image", "members", "scaffold"],
+    &["backup", "chaos", "lookup", "plan", "server"],
+    &["lint", "notices"],
+    &["reconcile"],
+    &["cli", "inputs"],
+];
+
+/// Imports that do not lead to a floor below.
+fn against_the_floors(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
+    let floor = |module: &Module| {
+        let floor = FLOORS.iter().position(|floor| floor.contains(&module[0].as_str()));
+        floor.unwrap_or_else(|| panic!("{} is on no floor", module[0]))
+    };
+    let pairs = imports.iter().flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
+    let wrong = pairs.filter(|(from, to)| from[0] != to[0] && floor(from) <= floor(to));
+    wrong.map(|(from, to)| format!("{} imports {}", from.join("::"), to.join("::"))).collect()
+}
+
+#[test]
+fn every_import_leads_to_a_floor_below() {
+    let imports = imports();
+    assert_eq!(against_the_floors(&imports), Vec::<String>::new());
+    let known: BTreeSet<&str> = imports.keys().map(|module| module[0].as_str()).collect();
+    assert_eq!(FLOORS.concat().into_iter().collect::<BTreeSet<_>>(), known);
+}
+
+#[test]
+fn an_import_of_a_floor_above_is_found() {
+    let module = |path: &[&str]| path.iter().map(|part| (*part).to_owned()).collect::<Module>();
+    let of = |from: &[&str], to: &[&str]| BTreeMap::from([(module(from), BTreeSet::from([module(to)]))]);
+    assert_eq!(against_the_floors(&of(&["kind", "ignore"], &["release", "live"])), ["kind::ignore imports release::live"]);
+    assert_eq!(against_the_floors(&of(&["object"], &["kind", "dns"])), ["object imports kind::dns"]);
+    assert!(against_the_floors(&of(&["kind", "ignore"], &["object", "patch"])).is_empty());
+    assert!(against_the_floors(&of(&["kind", "ignore"], &["kind", "dns"])).is_empty());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use tillerman::chart;
 use tillerman::members::document::{DriverName, Members};
 use tillerman::members::primary::document::Document;
 use tillerman::members::progress::FACTS;
-use tillerman::release::object::{Object, parse_manifest};
+use tillerman::object::{Object, parse_manifest};
 use tillerman::release::status_fields::{Known, StatusFields};
 use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
 use tillerman::template::function::{FnResult, Host};

@@ -14,8 +14,8 @@ use tillerman::kind::switches::{HELM_OPERATOR, PREFIX, SWITCHES, THEIRS};
 use tillerman::kind::watches::FIELDS;
 use tillerman::members::rows::Row;
 use tillerman::members::{etcd, primary};
+use tillerman::object::Gvk;
 use tillerman::plan::reasons::{CONDITIONS, EVENTS, REASONS};
-use tillerman::release::object::Gvk;
 use tillerman::telemetry::collect::{CreatedAt, DatabaseLabels, DatabaseSight, MemberLabels, State};
 use tillerman::telemetry::metrics::{Metrics, PassResult, QueueAge};
 

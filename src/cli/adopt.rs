@@ -26,9 +26,9 @@ use crate::cluster::discovery::Resource;
 use crate::kind::allow::Reach;
 use crate::kind::{ChartRef, Kind};
 use crate::names;
+use crate::object::Gvk;
 use crate::reconcile::history::history;
 use crate::reconcile::preview::{Fate, Preview};
-use crate::release::object::Gvk;
 use crate::release::record::Status;
 
 /// What is adopted.
@@ -386,7 +386,7 @@ fn verdict(is_same: bool, is_refused: bool, touched: usize, marked: usize) -> St
 #[cfg(test)]
 mod tests {
     use super::{is_called, verdict};
-    use crate::release::object::Gvk;
+    use crate::object::Gvk;
 
     #[test]
     fn a_kind_is_called_as_kubectl_takes_it() {

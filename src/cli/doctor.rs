@@ -21,7 +21,7 @@ use crate::cluster::discovery::{Discovery, Resource};
 use crate::crd;
 use crate::kind::{ChartRef, Kind};
 use crate::names;
-use crate::release::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::status_fields::typed;
 

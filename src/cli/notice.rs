@@ -6,8 +6,8 @@ use crate::cli::common::line::line;
 use crate::notices;
 use crate::notices::document::Notice;
 use crate::notices::message;
+use crate::object::ObjectId;
 use crate::reconcile::notices::{Sender, notices_resource};
-use crate::release::object::ObjectId;
 
 /// What to do.
 #[derive(Debug, clap::Subcommand)]

@@ -21,7 +21,7 @@ use super::identity::Identity;
 use super::lease::Fence;
 use super::progress;
 use super::transport::{CountLayer, Presence, client};
-use crate::release::object::ObjectId;
+use crate::object::ObjectId;
 use crate::release::owned::MANAGER;
 use crate::telemetry::metrics::Metrics;
 
@@ -619,7 +619,7 @@ fn unsent(what: &str, error: &kube::core::request::Error) -> ApiError {
 mod tests {
     use super::{LOG_BYTES, LOG_READ, about, whole_lines};
     use crate::cluster::discovery::Resource;
-    use crate::release::object::ObjectId;
+    use crate::object::ObjectId;
 
     #[test]
     fn of_a_log_the_last_whole_lines_are_told() {

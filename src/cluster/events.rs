@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::client::{Answer, Cluster};
 use super::discovery::Resource;
-use crate::release::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 use crate::telemetry::metrics::Metrics;
 
 /// The maximum number of warnings, and of other events, that wait to be sent. Further ones are dropped.
@@ -205,7 +205,7 @@ async fn send(cluster: &Cluster, event: &Event, at: Timestamp, reporter: &str) -
 #[cfg(test)]
 mod tests {
     use super::{BURST, Event, Events, LOOK, Limits, REFILL, next};
-    use crate::release::object::Gvk;
+    use crate::object::Gvk;
     use std::pin::pin;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Instant;

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::client::{Answer, Cluster};
 use super::discovery::Resource;
 use super::error::ApiError;
-use crate::release::object::ObjectId;
+use crate::object::ObjectId;
 
 /// client-go's defaults as set by controller-runtime.
 const LEASE: Duration = Duration::from_secs(15);

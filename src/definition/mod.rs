@@ -17,7 +17,7 @@ use crate::crd::{Names, Scope};
 use crate::kind::watches::{self, FIELDS};
 use crate::kind::{ChartRef, Kind, Proof};
 use crate::names;
-use crate::release::object::Gvk;
+use crate::object::Gvk;
 use crate::template::version::Version;
 pub use own::definition;
 pub use status::{Reason, Report, permitted, status};

@@ -2,7 +2,6 @@
 
 pub mod allow;
 pub mod annotations;
-pub mod bounds;
 pub mod depends_on;
 pub mod dns;
 pub mod duration;
@@ -22,8 +21,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::release::object::Gvk;
-use crate::release::patch::Patch;
+use crate::object::Gvk;
+use crate::object::patch::Patch;
 use allow::Allow;
 use depends_on::Dependency;
 use overrides::Overrides;

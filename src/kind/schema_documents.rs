@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::bounds;
+use crate::bounds;
 use crate::chart::{SchemaDocument, SchemaDocuments};
 
 /// Where a document is.

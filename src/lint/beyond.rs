@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::{Report, Settings};
 use crate::members::document::{KIND, Members};
 use crate::members::progress;
+use crate::object::{Object, push_flat};
 use crate::plan::operations::document::Operations;
 use crate::plan::unknown_hooks;
-use crate::release::object::{Object, push_flat};
 use crate::release::status_fields::{self, Known, StatusFields};
 use crate::render::Files;
 

@@ -1,5 +1,5 @@
 use super::{DriverName, Event, Members, OnOrphan, OnRemove};
-use crate::release::object::{Object, parse_manifest};
+use crate::object::{Object, parse_manifest};
 use crate::render::Hook;
 use crate::render::order;
 

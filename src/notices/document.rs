@@ -10,7 +10,8 @@ use super::events::{EVENTS, Event};
 use super::mail;
 use super::template::Template;
 use super::webhook::Url;
-use crate::kind::{bounds, duration};
+use crate::bounds;
+use crate::kind::duration;
 
 /// Bytes of a subject's template, and of a body's.
 pub const MAX_SUBJECT: usize = 512;

@@ -12,7 +12,7 @@ use super::changes::{Change, Course, changes, remembered};
 use super::document::Notice;
 use super::events::Event;
 use super::facts::Facts;
-use crate::kind::bounds;
+use crate::bounds;
 
 /// Custom resources that one notice follows.
 pub const MAX_RELEASES: usize = 1000;

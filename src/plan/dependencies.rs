@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::situation::Refusal;
-use crate::kind::bounds;
+use crate::bounds;
 use crate::kind::depends_on::{Dependency, Taken};
 use crate::names;
 use crate::object::conditions::Conditions;

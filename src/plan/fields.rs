@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::members::progress::MembersStatus;
+use crate::object::ObjectId;
 use crate::release::inventory::Inventory;
 use crate::release::live::Live;
-use crate::release::object::ObjectId;
 use crate::release::status_fields::{Field, RESERVED, Source, StatusFields, is_too_long, names_in};
 
 /// The value of a field.
@@ -104,10 +104,11 @@ pub fn remove(status: &mut Map<String, Value>) {
 mod tests {
     use super::{Found, Seen, enter, evaluate, is_news, remove};
     use crate::members::progress::MembersStatus;
+    use crate::object::field_path::FieldPath;
+    use crate::object::{Gvk, ObjectId};
     use crate::release::inventory::{Inventory, Reference};
     use crate::release::live::Live;
-    use crate::release::object::{Gvk, ObjectId};
-    use crate::release::status_fields::{Field, FieldPath, FieldType, Place, Source, StatusFields};
+    use crate::release::status_fields::{Field, FieldType, Place, Source, StatusFields};
     use serde_json::{Map, Value, json};
     use std::collections::BTreeMap;
 

@@ -12,10 +12,10 @@ use super::PlanStep;
 use super::situation::{Facts, RevisionKind};
 use super::stamp::stamp;
 use crate::mask::Text;
+use crate::object::{Gvk, ObjectId};
 use crate::release::digest::Hasher;
 use crate::release::hook_run::{HOOK, HookOutcome, HookRun};
 use crate::release::live::Live;
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 use crate::release::record::{HookRecord, Phase};
 

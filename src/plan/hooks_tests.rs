@@ -2,11 +2,11 @@
 
 use super::{Event, Hook, Progress, next, running};
 use crate::mask::Text;
+use crate::object::Gvk;
 use crate::plan::PlanStep;
 use crate::plan::situation::{Facts, Situation, situation};
 use crate::release::hook_run::{HookOutcome, HookRun};
 use crate::release::live::Live;
-use crate::release::object::Gvk;
 use crate::release::owner::Owner;
 use crate::release::record::{HookRecord, LastRun, Phase, Status};
 use crate::release::secret::Revision;

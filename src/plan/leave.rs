@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 
 use super::stamp::Stamped;
 use crate::kind::ignore::Ignore;
+use crate::object::{Gvk, ObjectId};
 use crate::release::fields::Fields;
 use crate::release::managers;
-use crate::release::object::{Gvk, ObjectId};
 
 const REPLICAS: &str = "/spec/replicas";
 
@@ -129,9 +129,9 @@ fn tokens(pointer: &str) -> Vec<String> {
 mod tests {
     use super::{autoscaled, leave};
     use crate::kind::ignore::{self, Ignore};
+    use crate::object::{Gvk, ObjectId};
     use crate::plan::stamp::Stamped;
     use crate::release::managers;
-    use crate::release::object::{Gvk, ObjectId};
     use serde_json::{Value, json};
 
     fn object(gvk: &Gvk, name: &str, spec: &Value) -> Stamped {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::situation::{Drift, Facts};
 use super::stamp::Stamped;
 use super::{Desired, PlanStep};
+use crate::object::ObjectId;
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::live::Live;
-use crate::release::object::ObjectId;
 use crate::release::record::Status;
 
 /// How the live objects differ from the newest revision's inventory.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::hooks;
 use super::objects::{drift, has_finished};
 use crate::kind::switches::{OnFailure, Switches};
+use crate::object::{Gvk, ObjectId};
 use crate::release::live::Live;
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
 use crate::release::secret::Revision;
 

@@ -16,9 +16,9 @@ use super::reasons::CONDITIONS;
 use super::situation::{Drift, Situation};
 use crate::members::conditions::{ClusterCondition, TYPES};
 use crate::members::progress::MembersStatus;
+use crate::object::ObjectId;
 use crate::object::conditions::{Condition, ConditionsWriter, bound};
 use crate::release::live::{Health, Scale};
-use crate::release::object::ObjectId;
 use crate::release::record::ChartLabel;
 
 /// Reason of the condition and the event about annotations that the kind does not allow.

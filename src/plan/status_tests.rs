@@ -4,12 +4,12 @@
 
 use super::{Failure, Manifest, Release, Report, patch, status, uninstalled};
 use crate::members::progress::MembersStatus;
+use crate::object::{Gvk, ObjectId};
 use crate::plan::Verb;
 use crate::plan::attempts::{self, MAX_ATTEMPTS, Retry};
 use crate::plan::reasons::CONDITIONS;
 use crate::plan::situation::{Drift, Situation};
 use crate::release::live::Health;
-use crate::release::object::{Gvk, ObjectId};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

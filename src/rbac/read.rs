@@ -2,7 +2,7 @@
 
 use super::{Pair, Resource, kinds};
 use crate::chart::{Chart, Values};
-use crate::release::object::parse_manifest;
+use crate::object::parse_manifest;
 use crate::template::functions;
 use crate::template::go::TemplateSet;
 use crate::template::go::documents::{Document, documents};

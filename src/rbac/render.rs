@@ -3,7 +3,7 @@
 use super::{Pair, Resource};
 use crate::chart::{Chart, Values};
 use crate::crd::Evidence;
-use crate::release::object::{Object, parse_manifest};
+use crate::object::{Object, parse_manifest};
 use crate::render::{self, Capabilities, Manifest, Options, Release};
 use serde_json::{Map, Value};
 

@@ -21,6 +21,7 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::kind::switches::OPERATION;
 use crate::mask::Text;
+use crate::object::{Gvk, ObjectId};
 use crate::plan::Verb;
 use crate::plan::claim::Ownership;
 use crate::plan::hooks::DeletePolicy;
@@ -33,7 +34,6 @@ use crate::plan::operations::state;
 use crate::plan::operations::state::{Ended, Running, StoredOperations, time};
 use crate::plan::operations::status::{OperationsStatus, State, failed, finished, over, plan};
 use crate::plan::situation::Situation;
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
 use crate::runs::{self, Exit};
 

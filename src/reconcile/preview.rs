@@ -33,11 +33,11 @@ use crate::kind::Kind;
 use crate::mask::{Secrets, Text};
 use crate::members::drivers::Drivers;
 use crate::names;
+use crate::object::{Gvk, ObjectId};
 use crate::plan::crds::Action;
 use crate::plan::hooks::Event;
 use crate::plan::situation::{RevisionKind, Situation, newest_operation, operation};
 use crate::plan::{Desired, Plan, PlanStep, Verb, plan};
-use crate::release::object::{Gvk, ObjectId};
 use crate::template::value::Value as Yaml;
 use crate::template::yaml;
 
@@ -596,7 +596,7 @@ fn sentence(step: &PlanStep, desired: &Desired, observed: &Observed, ctx: &Conte
 #[cfg(test)]
 mod tests {
     use super::{Change, Fate, ObjectId, change};
-    use crate::release::object::Gvk;
+    use crate::object::Gvk;
     use serde_json::{Value, json};
 
     fn made(kind: &str, before: Value, after: Value) -> Option<Change> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::object::Object;
+use crate::object::Object;
 use crate::render::Hook;
 
 /// The whole document.

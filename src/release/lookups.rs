@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::digest::Hasher;
-use super::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 
 /// Limit of the lookups that are remembered for one release. Lookups beyond it are read in a rendering only.
 const MAX: usize = 200;
@@ -128,7 +128,7 @@ pub fn is_change(read: &str, now: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Lookups, MAX, UNREAD, is_change, version};
-    use crate::release::object::{Gvk, ObjectId};
+    use crate::object::{Gvk, ObjectId};
     use serde_json::{Value, json};
 
     fn id(group: &str, kind: &str, namespace: Option<&str>, name: &str) -> ObjectId {

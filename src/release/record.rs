@@ -17,11 +17,11 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::chunks::is_large;
-use super::object::{Object, parse_manifest};
 use super::packed::{UnzipError, unzip};
+use crate::bounds::{self, Bounds, Measure};
 use crate::chart::{Chart, File};
 use crate::harm;
-use crate::kind::bounds::{self, Bounds, Measure};
+use crate::object::{Object, parse_manifest};
 use crate::render::{Hook, Rendered};
 
 /// Kubernetes stores no Secret with more than 1 MiB of data; the labels and annotations need some room too.

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::cluster::client::{self, Cluster};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
-use crate::release::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 
 /// How long a positive answer is cached.
 const ALLOWED: Duration = Duration::from_secs(60);

@@ -436,17 +436,17 @@ impl Metrics {
     }
 
     /// Sets whether the API server serves a kind.
-    pub fn set_kind_available(&self, gvk: &crate::release::object::Gvk, available: bool) {
+    pub fn set_kind_available(&self, gvk: &crate::object::Gvk, available: bool) {
         self.available.get_or_create(&kind_labels(gvk)).set(i64::from(available));
     }
 
     /// Sets whether a kind's chart can be used.
-    pub fn set_chart_usable(&self, gvk: &crate::release::object::Gvk, usable: bool) {
+    pub fn set_chart_usable(&self, gvk: &crate::object::Gvk, usable: bool) {
         self.chart_usable.get_or_create(&kind_labels(gvk)).set(i64::from(usable));
     }
 }
 
-fn kind_labels(gvk: &crate::release::object::Gvk) -> KindLabels {
+fn kind_labels(gvk: &crate::object::Gvk) -> KindLabels {
     KindLabels { group: gvk.group.to_string(), version: gvk.version.to_string(), kind: gvk.kind.to_string() }
 }
 

@@ -291,8 +291,7 @@ fn a_whole_float_is_a_float_where_the_chart_says_so() {
         "-f",
         &space.file("values.yaml", values).display().to_string(),
     ]);
-    let expected: Value =
-        tillerman::release::object::parse_manifest(&rendered.unwrap()).unwrap()[0].body["data"].clone();
+    let expected: Value = tillerman::object::parse_manifest(&rendered.unwrap()).unwrap()[0].body["data"].clone();
     let watches = format!("- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n", folder.display());
     let _operator = space.operator(&space.file("watches.yaml", &watches), &[]);
     space.apply("Web", "app", &json!({"ratio": 1, "share": 2, "replicas": 2}));

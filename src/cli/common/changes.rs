@@ -79,7 +79,7 @@ pub fn document(preview: &Preview) -> Value {
 #[cfg(test)]
 mod tests {
     use super::{Change, Fate, write_change};
-    use crate::release::object::{Gvk, ObjectId};
+    use crate::object::{Gvk, ObjectId};
 
     fn change(fate: Fate, before: &str, after: &str) -> Change {
         let id = ObjectId { gvk: Gvk::new("apps", "v1", "Deployment"), namespace: Some("ns".into()), name: "a".into() };

@@ -18,10 +18,10 @@ use crate::chart;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::kind::Kind;
+use crate::object::Gvk;
 use crate::reconcile::charts::Loaded;
 use crate::reconcile::history::history;
 use crate::reconcile::preview::{Preview, Wanted, preview};
-use crate::release::object::Gvk;
 use crate::template::yaml;
 
 /// Arguments of the commands that ask what the next pass would do.

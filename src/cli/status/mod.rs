@@ -16,7 +16,7 @@ use crate::cluster::client::Cluster;
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::error::ApiError;
 use crate::cluster::readiness::pod_selector;
-use crate::release::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 use crate::release::secret::Revision;
 use tree::Pods;
 

@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::{Cache, Entry, Inner, ReleaseKey, WatchKey, summary};
+use crate::object::{Gvk, ObjectId};
 use crate::release::live::{Change, Live};
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::owner::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 use crate::release::secret::Revision;
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Cache, Inner};
-use crate::release::object::ObjectId;
-use crate::release::status_fields::{FieldPath, Source, StatusFields, is_secret, is_too_long};
+use crate::object::ObjectId;
+use crate::object::field_path::FieldPath;
+use crate::release::status_fields::{Source, StatusFields, is_secret, is_too_long};
 
 /// Namespace and name of a release.
 type Release = (Arc<str>, Arc<str>);

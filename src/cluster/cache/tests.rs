@@ -4,8 +4,8 @@
 
 use super::{Cache, Cr, ReleaseKey, Releases};
 use crate::kind::allow::Allow;
+use crate::object::{Gvk, ObjectId};
 use crate::release::inventory::{Inventory, Reference};
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::secret::{INVENTORY, RENDER_AFTER, Revision};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};

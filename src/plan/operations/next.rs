@@ -4,9 +4,9 @@ use super::document::{Hook, Operations};
 use super::run::{Mark, Objects, Placed, is_of};
 use super::state::{Ended, OperationResult, Running};
 use crate::mask::Text;
+use crate::object::ObjectId;
 use crate::plan::hooks::DeletePolicy;
 use crate::release::hook_run::HookOutcome;
-use crate::release::object::ObjectId;
 use crate::runs::Exit;
 
 /// Seconds until an object that said "not yet" is created again.

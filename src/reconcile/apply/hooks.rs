@@ -11,6 +11,7 @@ use crate::cluster::client::{Answer, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::mask::Text;
+use crate::object::{ObjectId, metadata};
 use crate::plan::claim::{Ownership, is_left_by_helm};
 use crate::plan::hooks;
 use crate::plan::hooks::{DeletePolicy, Event, Hook};
@@ -20,7 +21,6 @@ use crate::reconcile::observe::records::read_record;
 use crate::reconcile::render::secrets::learn;
 use crate::release::hook_run::{HookOutcome, HookRun};
 use crate::release::live::Live;
-use crate::release::object::{ObjectId, metadata};
 use crate::release::record::{HookRecord, LastRun, Phase};
 
 /// The most records that are read to learn whether a hook of Helm made an object.

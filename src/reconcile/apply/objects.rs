@@ -14,6 +14,7 @@ use crate::cluster::error::ApiError;
 use crate::mask::Text;
 use crate::members::document::Members;
 use crate::members::substitute;
+use crate::object::{ObjectId, metadata};
 use crate::plan::Desired;
 use crate::plan::claim::{Ownership, is_marked, ownership};
 use crate::plan::immutable;
@@ -31,7 +32,6 @@ use crate::reconcile::observe::latches::latch;
 use crate::reconcile::observe::observed::Observed;
 use crate::release::inventory::Reference;
 use crate::release::managers;
-use crate::release::object::{ObjectId, metadata};
 use crate::release::owner::{RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::release::record::Status;
 

@@ -14,12 +14,12 @@ use crate::cluster::error::ApiError;
 use crate::crd::{self, Names, Settings};
 use crate::definition::{self, OnDelete, Place, Reason, Report, Spec, status};
 use crate::names::DEFINITION;
+use crate::object::{Gvk, ObjectId};
 use crate::plan::status::not_served;
 use crate::rbac::Document;
 use crate::reconcile::charts::{Loaded, Served};
 use crate::reconcile::controller::serve_kind;
 use crate::release::digest::Hasher;
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::status_fields::typed;
 

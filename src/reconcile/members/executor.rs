@@ -14,6 +14,7 @@ use crate::members::etcd::decide::FORCE_NEW_CLUSTER;
 use crate::members::progress::{self, Doing};
 use crate::members::workload::{Latch, Mode, REPLACED, Target, Workload};
 use crate::names;
+use crate::object::{Gvk, ObjectId};
 use crate::plan::Desired;
 use crate::plan::situation::Situation;
 use crate::reconcile::apply::objects::Objects;
@@ -25,7 +26,6 @@ use crate::reconcile::observe::latches::stored;
 use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::observe::records::read_record;
 use crate::reconcile::render::stamp::{Missing, stamp};
-use crate::release::object::{Gvk, ObjectId};
 
 /// When a condition is checked again if no event arrives.
 pub const STOPPED: Duration = Duration::from_secs(15);

@@ -13,10 +13,10 @@ use crate::members::document::{Members, ScaleHook, Set};
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::jobs::{self, Action, job};
 use crate::members::workload::{Latch, Target, Workload};
+use crate::object::{Gvk, ObjectId};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
-use crate::release::object::{Gvk, ObjectId};
 
 /// The driver that runs Jobs of the chart.
 pub struct JobsDriver<'a> {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::spec;
+use crate::bounds;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::Cr;
 use crate::kind::annotations::Annotations;
-use crate::kind::bounds;
 use crate::kind::depends_on::{self, Dependency, Name};
 use crate::plan::dependencies::{Needed, Target, before, cycle, hold, refuse_cycle, together};
 use crate::plan::situation::Refusal;

@@ -14,13 +14,13 @@ use crate::cluster::cr::Cr;
 use crate::cluster::sources::Version;
 use crate::kind::switches::Switches;
 use crate::lookup;
+use crate::object::ObjectId;
 use crate::plan::attempts;
 use crate::reconcile::charts::Loaded;
 use crate::reconcile::context::Context;
 use crate::reconcile::memory::lookups::KnownLookups;
 use crate::release::lookups;
 use crate::release::lookups::Lookups;
-use crate::release::object::ObjectId;
 use crate::release::owner::{Owner, RELEASE_NAME, RELEASE_NAMESPACE};
 
 /// The shortest time between two renderings, for looked-up objects that change all the time.

@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 use crate::cluster::client::Answer;
 use crate::cluster::discovery::Resource;
 use crate::kind::switches::Crds;
+use crate::object::{Gvk, Object, ObjectId, parse_manifest};
 use crate::plan::crds::{Action, Definition, action, replacement, versions};
 use crate::plan::stamp::stamp;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
-use crate::release::object::{Gvk, Object, ObjectId, parse_manifest};
 use crate::render::Rendered;
 
 /// The definitions that need an action. A definition whose versions are all served costs no request, unless the policy

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::choose::{attempted, pin};
+use crate::bounds;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::Cr;
 use crate::crd;
-use crate::kind::bounds;
 use crate::kind::rollout::Rollout;
 use crate::kind::switches::Switches;
 use crate::object::conditions::{Condition, Conditions};

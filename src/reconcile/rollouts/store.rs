@@ -10,11 +10,11 @@ use crate::cluster::client::Answer;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::names;
+use crate::object::ObjectId;
 use crate::reconcile::blocking::off;
 use crate::reconcile::charts::{Loaded, Served};
 use crate::reconcile::context::Context;
 use crate::release::kept_chart::{self, Kept};
-use crate::release::object::ObjectId;
 
 /// Charts that no custom resource has, and are kept all the same: what one may be pinned to.
 const SPARE: usize = 3;

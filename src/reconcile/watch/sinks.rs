@@ -13,6 +13,7 @@ use crate::cluster::chunks::SecretName;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::watch::Sink;
 use crate::kind::allow::Allow;
+use crate::object::ObjectId;
 use crate::reconcile::kinds::Kinds;
 use crate::reconcile::memory::waits::Waits;
 use crate::reconcile::notices::touched::Touched;
@@ -21,7 +22,6 @@ use crate::reconcile::scope::Scope;
 use crate::reconcile::shared::Shared;
 use crate::release::chunks;
 use crate::release::live::Change;
-use crate::release::object::ObjectId;
 use crate::release::secret::Revision;
 use crate::telemetry::metrics::Metrics;
 

@@ -3,18 +3,17 @@
 //! Such a document has a `helm.sh/hook` name that Helm does not know, as `Members` documents have. So Helm ignores it, and it is never
 //! sent to the API server.
 
-pub mod path;
 pub mod typed;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::document::{Fields, body};
-use super::object::{Gvk, Object, ObjectId};
 use super::packed;
 use crate::names;
+use crate::object::field_path::FieldPath;
+use crate::object::{Gvk, Object, ObjectId};
 use crate::render::Hook;
-pub use path::FieldPath;
 
 /// `apiVersion` of a `Status` document.
 pub const API_VERSION: &str = names::STATUS_API_VERSION;

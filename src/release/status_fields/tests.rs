@@ -1,5 +1,5 @@
 use super::{FieldType, Known, Source, StatusFields};
-use crate::release::object::{Object, ObjectId, parse_manifest};
+use crate::object::{Object, ObjectId, parse_manifest};
 use crate::render::Hook;
 use crate::render::order;
 

@@ -3,8 +3,8 @@
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-use crate::kind::bounds;
-use crate::release::object::Object;
+use crate::bounds;
+use crate::object::Object;
 use crate::template::budget::{self, Spent};
 
 /// The conditions that an object must meet.

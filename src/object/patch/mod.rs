@@ -8,9 +8,9 @@ mod target;
 
 use serde_json::{Map, Value};
 
-use super::object::{Gvk, Object};
+use super::{Gvk, Object};
+use crate::bounds;
 use crate::harm;
-use crate::kind::bounds;
 use crate::template::budget::{self, Budget, Limits, Spent};
 use json6902::Operation;
 use target::Target;
@@ -117,7 +117,7 @@ fn parse_one(item: &Value, values: &mut usize) -> Result<Patch, String> {
 /// Numbers of YAML as those of manifests.
 fn whole(body: Map<String, Value>) -> Map<String, Value> {
     let mut value = Value::Object(body);
-    super::object::make_whole(&mut value);
+    super::make_whole(&mut value);
     match value {
         Value::Object(body) => body,
         _ => Map::new(),
@@ -270,7 +270,7 @@ fn is_built_in(gvk: &Gvk) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{apply, parse};
-    use crate::release::object::Object;
+    use crate::object::Object;
     use serde_json::{Value, json};
 
     fn object(body: &Value) -> Object {
