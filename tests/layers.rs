@@ -115,8 +115,14 @@ fn what_decides_does_not_know_who_asks() {
     assert_without(&["plan"], &["cluster", "reconcile", "server", "telemetry"].map(|layer| format!("crate::{layer}")));
     // A driver of members decides about its application alone.
     assert_without(&["members"], &["cluster", "plan", "reconcile", "server"].map(|layer| format!("crate::{layer}")));
-    assert_without(&["kind"], &["cluster", "lookup", "plan", "reconcile", "release"].map(|layer| format!("crate::{layer}")));
-    assert_without(&["release"], &["cluster", "kind", "members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
+    assert_without(
+        &["kind"],
+        &["cluster", "lookup", "plan", "reconcile", "release"].map(|layer| format!("crate::{layer}")),
+    );
+    assert_without(
+        &["release"],
+        &["cluster", "kind", "members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")),
+    );
     assert_without(
         &["crd"],
         &["cluster", "kind", "plan", "reconcile", "release", "render"].map(|layer| format!("crate::{layer}")),
@@ -445,7 +451,10 @@ fn every_import_leads_to_a_floor_below() {
 fn an_import_of_a_floor_above_is_found() {
     let module = |path: &[&str]| path.iter().map(|part| (*part).to_owned()).collect::<Module>();
     let of = |from: &[&str], to: &[&str]| BTreeMap::from([(module(from), BTreeSet::from([module(to)]))]);
-    assert_eq!(against_the_floors(&of(&["kind", "ignore"], &["release", "live"])), ["kind::ignore imports release::live"]);
+    assert_eq!(
+        against_the_floors(&of(&["kind", "ignore"], &["release", "live"])),
+        ["kind::ignore imports release::live"]
+    );
     assert_eq!(against_the_floors(&of(&["object"], &["kind", "dns"])), ["object imports kind::dns"]);
     assert!(against_the_floors(&of(&["kind", "ignore"], &["object", "patch"])).is_empty());
     assert!(against_the_floors(&of(&["kind", "ignore"], &["kind", "dns"])).is_empty());
