@@ -5,7 +5,7 @@
 
 use crate::agent::contract;
 use crate::bounds::{self, Bounds};
-use crate::chart::Limits as ArchiveLimits;
+use crate::chart::ChartLimits;
 use crate::notices::{document, template};
 use crate::reconcile::RENDERING;
 use crate::source::http;
@@ -102,7 +102,7 @@ pub fn inputs() -> Vec<Input> {
 }
 
 fn of_custom_resources() -> Vec<Input> {
-    let archive = ArchiveLimits::default();
+    let archive = ChartLimits::default();
     let rendering = RENDERING;
     vec![
         Input {

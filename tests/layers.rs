@@ -374,7 +374,7 @@ fn an_import_of_another_command_is_found() {
     assert_eq!(found(&check, "use super::super::list::served;"), ["super::super::list::served"]);
     assert_eq!(found(&["cli", "common", "kinds"], "use crate::cli::list::served;"), ["crate::cli::list::served"]);
     let in_order =
-        "use super::Args;\nuse crate::cli::common::line::line;\nuse crate::names;\npub(in crate::cli) struct A;";
+        "use super::RbacArgs;\nuse crate::cli::common::line::line;\nuse crate::names;\npub(in crate::cli) struct A;";
     assert!(found(&check, in_order).is_empty());
 }
 

@@ -139,7 +139,7 @@ pub fn yaml(data: &[u8]) {
 
 /// A chart's archive is loaded and rendered.
 pub fn archive(data: &[u8]) {
-    let limits = chart::Limits { total: 1 << 20, files: 200, depth: 8 };
+    let limits = chart::ChartLimits { total: 1 << 20, files: 200, depth: 8 };
     let Ok(chart) = chart::load_archive(data, &limits) else { return };
     if chart.is_minijinja() {
         // Its engine counts instructions, not the length of the texts they make.

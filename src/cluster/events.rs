@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::client::{Answer, Cluster};
+use super::client::{Cluster, Returned};
 use super::discovery::Resource;
 use crate::object::{Gvk, ObjectId};
 use crate::telemetry::metrics::Metrics;
@@ -199,7 +199,7 @@ async fn send(cluster: &Cluster, event: &Event, at: Timestamp, reporter: &str) -
         "firstTimestamp": seconds, "lastTimestamp": seconds,
         "source": {"component": reporter}, "reportingComponent": reporter, "reportingInstance": "",
     });
-    cluster.create(&Resource::events(), &id, &body, Answer::Metadata).await.map(|_| ())
+    cluster.create(&Resource::events(), &id, &body, Returned::Metadata).await.map(|_| ())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use kube::core::{ApiResource, DynamicObject, WatchEvent};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::client::{Answer, Cluster};
+use super::client::{Cluster, Returned};
 use super::discovery::Resource;
 use super::error::ApiError;
 use crate::object::ObjectId;
@@ -204,7 +204,7 @@ impl Lease {
         let resource = Resource::leases();
         let Some(lease) = self.cluster.get(&resource, &self.id).await? else {
             let body = self.body(None, 0);
-            return match self.cluster.create(&resource, &self.id, &body, Answer::Metadata).await {
+            return match self.cluster.create(&resource, &self.id, &body, Returned::Metadata).await {
                 Ok(_) => Ok(Attempt::Held),
                 Err(e) if e.is_conflict() => Ok(Attempt::Other("another instance".to_owned())),
                 Err(e) => Err(e),

@@ -66,7 +66,7 @@ pub struct Kind {
     /// Patches of what the chart renders, before those of a custom resource.
     pub patches: Vec<Patch>,
     /// Documents that the schema of its chart refers to and that are not in the chart, by their addresses.
-    pub schema_documents: BTreeMap<String, schema_documents::Source>,
+    pub schema_documents: BTreeMap<String, schema_documents::SchemaSource>,
     /// Whether a change of an object of a release starts a pass; else it is seen when the reconcile period is over.
     pub watch_dependents: bool,
     /// How its custom resources move to a new version of the chart; `None` for all at once.

@@ -91,7 +91,7 @@ pub struct Report<'a> {
     /// The custom resources that it needs.
     pub dependencies: &'a [Needed],
     /// The fields that the chart names; `None` keeps what the status has.
-    pub fields: Option<&'a [(String, fields::Found)]>,
+    pub fields: Option<&'a [(String, fields::FoundField)]>,
     /// The workload that the subresource `scale` is about, if the kind has one and the release one workload.
     pub scale: Option<&'a Scale>,
 }

@@ -350,7 +350,7 @@ impl Record {
         for kept in chart.templates.into_iter().chain(chart.files).flatten() {
             files.push(file(&kept.name, decoded(&kept.data)?));
         }
-        crate::chart::load_files(files, &crate::chart::Limits::default()).map_err(|e| e.to_string())
+        crate::chart::load_files(files, &crate::chart::ChartLimits::default()).map_err(|e| e.to_string())
     }
     /// NOTES.txt as rendered.
     pub fn notes(&self) -> &str {

@@ -94,7 +94,7 @@ impl Guard {
         let body = json!({"apiVersion": gvk.api_version(), "kind": kind, "spec": spec});
         let id = ObjectId { gvk: gvk.clone(), namespace: None, name: "".into() };
         let resource = Resource { gvk, plural: plural.into(), namespaced: false };
-        self.cluster.create(&resource, &id, &body, client::Answer::Object).await
+        self.cluster.create(&resource, &id, &body, client::Returned::Object).await
     }
 }
 

@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::collect::{CreatedAt, DatabaseSight, Process, Read, State};
+use super::collect::{CreatedAt, DatabaseSight, Process, Read, ReleaseState};
 use super::health::Health;
 
 /// How long the API server may be down before the operator reports that it is not ready.
@@ -235,7 +235,7 @@ impl Metrics {
     /// Adds `tillerman_releases`, which is computed when it is requested.
     pub fn register_states<F>(&self, source: F)
     where
-        F: Fn() -> Vec<(State, i64)> + Send + Sync + 'static,
+        F: Fn() -> Vec<(ReleaseState, i64)> + Send + Sync + 'static,
     {
         let collector = Read::new("tillerman_releases", "Releases by state", source);
         self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);

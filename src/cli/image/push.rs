@@ -5,7 +5,7 @@ use crate::cli::common::chart_server::ServerArgs;
 use crate::cli::common::error::CliError;
 use crate::cli::common::streams::ON_ERROR;
 use crate::image::{Images, archive};
-use crate::source::Settings;
+use crate::source::SourceSettings;
 use crate::source::registry::push::Pushed;
 use crate::source::registry::{Reference, Registry};
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// Pushes all blobs, then what refers to them; the tag is the last. Returns what to say of it.
 pub fn push(images: &Images, server: &ServerArgs, config: Option<&Path>) -> Result<String, CliError> {
-    let mut settings = Settings::from_env();
+    let mut settings = SourceSettings::from_env();
     if let Some(config) = config {
         config.clone_into(&mut settings.registry_config);
     }

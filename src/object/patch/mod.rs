@@ -13,12 +13,12 @@ use crate::bounds;
 use crate::harm;
 use crate::template::budget::{self, Budget, Limits, Spent};
 use json6902::Operation;
-use target::Target;
+use target::PatchTarget;
 
 /// One patch.
 #[derive(Clone, Debug)]
 pub struct Patch {
-    target: Option<Target>,
+    target: Option<PatchTarget>,
     content: Content,
     /// As it was written, for digests.
     source: Value,
@@ -88,7 +88,7 @@ fn parse_one(item: &Value, values: &mut usize) -> Result<Patch, String> {
     if let Some(unknown) = fields.keys().find(|k| !["patch", "target"].contains(&k.as_str())) {
         return Err(format!("unknown field {unknown:?}; there are patch and target"));
     }
-    let target = fields.get("target").filter(|t| !t.is_null()).map(Target::parse).transpose()?;
+    let target = fields.get("target").filter(|t| !t.is_null()).map(PatchTarget::parse).transpose()?;
     let content = match fields.get("patch") {
         Some(Value::String(text)) => {
             bounds::ANNOTATION.yaml(text.as_bytes()).map_err(|why| format!("a patch: {why}"))?

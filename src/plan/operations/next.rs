@@ -81,7 +81,7 @@ pub struct Trouble {
 
 /// What its pods say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct PodsSaid {
     /// What the object says of itself, masked like the rest.
     pub why: String,
     /// How the container that counts came out.
@@ -185,7 +185,7 @@ fn ended(running: &Running, result: OperationResult, message: String) -> Running
 }
 
 /// What is remembered of an object that failed.
-pub fn judge(view: &View<'_>, trouble: &Trouble, said: &Said) -> Running {
+pub fn judge(view: &View<'_>, trouble: &Trouble, said: &PodsSaid) -> Running {
     let running = view.running;
     let placed = view.placed.get(trouble.hook);
     let name = placed.map(|placed| placed.id.to_string()).unwrap_or_default();

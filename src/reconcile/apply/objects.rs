@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::enlarge::enlarge;
 use crate::cluster::cache::ReleaseKey;
-use crate::cluster::client::{Answer, CONTROLLER_MANAGER, Conflicts, describe};
+use crate::cluster::client::{CONTROLLER_MANAGER, Conflicts, Returned, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::mask::Text;
@@ -554,9 +554,9 @@ impl One<'_> {
             if let Some(Value::Object(metadata)) = whole.get_mut("metadata") {
                 metadata.retain(|field, _| WRITTEN.contains(&field.as_str()));
             }
-            cluster.create(self.resource, id, &whole, Answer::Object).await
+            cluster.create(self.resource, id, &whole, Returned::Object).await
         } else {
-            cluster.replace(self.resource, id, &whole, false, Answer::Object).await
+            cluster.replace(self.resource, id, &whole, false, Returned::Object).await
         };
         let refused = match answer {
             Ok(answer) => {

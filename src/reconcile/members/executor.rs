@@ -12,7 +12,7 @@ use crate::members::document::{DriverName, Members, OnOrphan, OnRemove, Set};
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::etcd::decide::FORCE_NEW_CLUSTER;
 use crate::members::progress::{self, Doing};
-use crate::members::workload::{Latch, Mode, REPLACED, Target, Workload};
+use crate::members::workload::{Latch, Mode, REPLACED, Workload, WorkloadTarget};
 use crate::names;
 use crate::object::{Gvk, ObjectId};
 use crate::plan::Desired;
@@ -66,7 +66,7 @@ impl Stored {
 }
 
 impl SetPass<'_> {
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> WorkloadTarget {
         let mode = match self.observed.situation {
             Situation::Paused(_) => Mode::Paused,
             _ if self.set.paused && !self.observed.facts.deleting => Mode::Paused,
@@ -74,7 +74,7 @@ impl SetPass<'_> {
             _ if self.keeps => Mode::Keep,
             _ => Mode::Run,
         };
-        Target {
+        WorkloadTarget {
             size: self.set.size,
             mode,
             delete_claims: self.set.on_remove == OnRemove::Delete,
