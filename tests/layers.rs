@@ -39,21 +39,22 @@ fn home(folder: &str) -> PathBuf {
 
 /// Source files below a folder.
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {
-    fn walk(path: &Path, found: &mut Vec<(PathBuf, String)>) {
-        for entry in fs::read_dir(path).expect("the folder is part of the crate") {
-            let path = entry.expect("the folder can be read").path();
-            if path.is_dir() {
-                walk(&path, found);
-            } else if path.extension().is_some_and(|e| e == "rs") && !is_test(&path) {
-                let text = fs::read_to_string(&path).expect("sources are text");
-                found.push((path, text));
-            }
-        }
-    }
     let mut found = Vec::new();
     walk(&home(folder), &mut found);
     assert!(!found.is_empty(), "{folder} has no sources");
     found
+}
+
+fn walk(path: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(path).expect("the folder is part of the crate") {
+        let path = entry.expect("the folder can be read").path();
+        if path.is_dir() {
+            walk(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") && !is_test(&path) {
+            let text = fs::read_to_string(&path).expect("sources are text");
+            found.push((path, text));
+        }
+    }
 }
 
 /// Whether the file holds only tests, for which the layers do not apply.
@@ -479,6 +480,43 @@ fn no_file_imports_everything_of_a_module() {
             assert!(!glob, "{} imports with a star", path.display());
         }
     }
+}
+
+/// The name of the type that a line defines, if other modules can name it.
+fn exported_type(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("pub")?;
+    let rest = if rest.starts_with('(') { rest.split_once(')')?.1 } else { rest };
+    let (keyword, rest) = rest.strip_prefix(' ')?.split_once(' ')?;
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    ["struct", "enum", "trait", "type", "union"].contains(&keyword).then_some(&rest[..end])
+}
+
+#[test]
+fn no_name_stands_for_more_than_three_exported_types() {
+    let mut files = Vec::new();
+    for folder in ["src", "crates"] {
+        walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut files);
+    }
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (path, text) in &files {
+        let path = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("it is below the folder of the package");
+        for name in code(text).lines().filter_map(exported_type) {
+            places.entry(name.to_owned()).or_default().push(path.display().to_string());
+        }
+    }
+    assert!(places.len() > 500, "{} names", places.len());
+    places.retain(|_, files| files.len() > 3);
+    assert!(places.is_empty(), "give these types names that say what they are without their paths: {places:#?}");
+}
+
+#[test]
+fn an_exported_type_is_found() {
+    assert_eq!(exported_type("pub struct Args {"), Some("Args"));
+    assert_eq!(exported_type("    pub(super) enum State<'a> {"), Some("State"));
+    assert_eq!(exported_type("pub(in crate::cli) type Said = u8;"), Some("Said"));
+    assert_eq!(exported_type("struct Args {"), None);
+    assert_eq!(exported_type("pub fn args() {"), None);
+    assert_eq!(exported_type("    pub state: State,"), None);
 }
 
 #[test]
