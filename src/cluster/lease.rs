@@ -279,8 +279,9 @@ mod tests {
     use super::Fence;
     use std::time::{Duration, Instant};
 
+    /// A8.
     #[test]
-    fn a8_a_fence_is_open_without_a_lease_and_else_as_long_as_the_last_renewal_holds() {
+    fn a_fence_is_open_without_a_lease_and_else_as_long_as_the_last_renewal_holds() {
         let fence = Fence::default();
         assert!(fence.is_open());
         fence.open_until(Instant::now() + Duration::from_secs(3600));

@@ -96,8 +96,9 @@ mod tests {
     use super::of_object;
     use serde_json::json;
 
+    /// B3.
     #[test]
-    fn b3_what_comes_again_is_named_as_the_api_server_does() {
+    fn what_comes_again_is_named_as_the_api_server_does() {
         let pod = json!({
         "imagePullSecrets": [{"name": "a"}, {"name": "a"}, {"name": "a"}],
         "volumes": [{"name": "v"}, {"name": "v"}],

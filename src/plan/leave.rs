@@ -151,8 +151,9 @@ mod tests {
         json!({"manager": manager, "operation": "Update", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}})
     }
 
+    /// C4.
     #[test]
-    fn c4_replicas_are_an_autoscalers_once_it_has_set_them() {
+    fn replicas_are_an_autoscalers_once_it_has_set_them() {
         let now = deployment(&json!({"replicas": 1, "paused": false}));
         let other = deployment(&json!({"replicas": 2, "paused": false}));
         let none = deployment(&json!({"paused": false}));
@@ -179,8 +180,9 @@ mod tests {
         }
     }
 
+    /// C4.
     #[test]
-    fn c4_who_scales_to_zero_owns_nothing_and_is_followed_where_an_autoscaler_is() {
+    fn who_scales_to_zero_owns_nothing_and_is_followed_where_an_autoscaler_is() {
         let now = deployment(&json!({"replicas": 2, "paused": false}));
         let other = deployment(&json!({"replicas": 1, "paused": false}));
         let managed = [ours(&json!({"f:paused": {}}))];
@@ -199,8 +201,9 @@ mod tests {
         assert!(!managers::is_scaled_to_zero(&owned, &json!({"spec": {"replicas": 0}})));
     }
 
+    /// C4.
     #[test]
-    fn c4_the_targets_of_autoscalers_are_found() {
+    fn the_targets_of_autoscalers_are_found() {
         let hpa = Gvk::new("autoscaling", "v2", "HorizontalPodAutoscaler");
         let keda = Gvk::new("keda.sh", "v1alpha1", "ScaledObject");
         let target = |target: Value| json!({"scaleTargetRef": target});

@@ -613,7 +613,7 @@ fn old_revisions_go_but_never_the_last_deployed_one() {
 
 /// docs/design/applying.md B1: fields have other names in another version, and the object is the same.
 #[test]
-fn b1_an_object_in_another_version_of_its_group_is_neither_pruned_nor_a_stray() {
+fn an_object_in_another_version_of_its_group_is_neither_pruned_nor_a_stray() {
     let mut other = id("a");
     other.gvk = Gvk::new("", "v2", "ConfigMap");
     let mut wanted = object("a", "x");

@@ -672,8 +672,9 @@ mod tests {
         assert_eq!(back.info["rollback_revision"], 3);
     }
 
+    /// D4.
     #[test]
-    fn d4_a_record_that_no_secret_can_hold_is_cut_and_put_together_again() {
+    fn a_record_that_no_secret_can_hold_is_cut_and_put_together_again() {
         let mut record = record();
         assert_eq!(record.cut(), Ok(None));
         // Noise, which gzip does not make smaller.

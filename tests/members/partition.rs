@@ -78,7 +78,7 @@ fn away(observed: &ObservedEtcd, ordinal: u32) -> bool {
 
 /// F20: a follower that cannot be reached is left alone for as long as it takes.
 #[tokio::test(flavor = "multi_thread")]
-async fn f20_a_follower_that_is_parted_is_left_alone_and_comes_back() {
+async fn a_follower_that_is_parted_is_left_alone_and_comes_back() {
     let mut cluster = Cluster::networked(3).await;
     cluster.lead(0).await;
     let before = cluster.ids().await;
@@ -91,7 +91,7 @@ async fn f20_a_follower_that_is_parted_is_left_alone_and_comes_back() {
 
 /// F20: parted from the others, a leader acknowledges nothing; they have another, and it follows when it is back.
 #[tokio::test(flavor = "multi_thread")]
-async fn f20_a_leader_that_is_parted_is_followed_by_another() {
+async fn a_leader_that_is_parted_is_followed_by_another() {
     let mut cluster = Cluster::networked(3).await;
     cluster.lead(1).await;
     let before = cluster.ids().await;
@@ -112,7 +112,7 @@ async fn f20_a_leader_that_is_parted_is_followed_by_another() {
 
 /// F20: none reaches another. Without a quorum nothing is called, whatever is wanted; and nothing needs to be, when they do again.
 #[tokio::test(flavor = "multi_thread")]
-async fn f20_members_that_are_all_parted_are_left_alone_and_come_back() {
+async fn members_that_are_all_parted_are_left_alone_and_come_back() {
     let mut cluster = Cluster::networked(3).await;
     let before = cluster.ids().await;
     let recorder = cluster.recorder();
@@ -129,7 +129,7 @@ async fn f20_members_that_are_all_parted_are_left_alone_and_come_back() {
 /// F20: a learner that cannot reach the others, and one of them that cannot when it has: nobody gets a vote before the others have
 /// heard of it, and in the end all are members.
 #[tokio::test(flavor = "multi_thread")]
-async fn f20_a_member_joins_through_partitions() {
+async fn a_member_joins_through_partitions() {
     let mut cluster = Cluster::networked(3).await;
     cluster.lead(0).await;
     // It tries one after the other, each until it gives up.

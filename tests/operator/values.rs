@@ -71,9 +71,9 @@ fn override_values_win_and_an_event_says_so_unless_it_is_not_wanted() {
     });
 }
 
-/// docs/design/lessons.md pain 15.
+/// A4. docs/design/lessons.md pain 15.
 #[test]
-fn a4_values_come_from_secrets_and_config_maps_and_follow_them() {
+fn values_come_from_secrets_and_config_maps_and_follow_them() {
     let space = Space::new("from");
     let operator = space.operator(
         &watches(&space, "  valuesFrom: [{kind: ConfigMap, name: base, optional: true}]\n"),
