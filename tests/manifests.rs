@@ -187,7 +187,8 @@ fn argocd() -> Files {
     };
     let data: Map<String, Value> = definitions().iter().map(of_kind).collect();
     let text = to_yaml(&json!({"data": data}));
-    let usage = "#   kubectl -n argocd patch configmap argocd-cm --type merge --patch-file deploy/argocd/argocd-cm.yaml\n";
+    let usage =
+        "#   kubectl -n argocd patch configmap argocd-cm --type merge --patch-file deploy/argocd/argocd-cm.yaml\n";
     Files::from([("deploy/argocd/argocd-cm.yaml".to_owned(), format!("{WRITTEN}{usage}{text}"))])
 }
 

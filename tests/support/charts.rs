@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use tillerman::chart::{self, values};
-use tillerman::release::object::parse_manifest;
+use tillerman::object::parse_manifest;
 use tillerman::render::{self, Capabilities, Options, Release};
 
 /// The built-in charts.
