@@ -72,7 +72,7 @@ pub async fn archive(agents: &Agents, place: &Place, prefix: &str, after_gap: bo
     let mut known: Option<End> = shelf::read_document(place, &document).await?;
     for pass in 1..=PASSES {
         let until = acknowledged(&heard);
-        let until = until.ok_or_else(|| BackupError::Agent("one primary has to answer, and not more".into()))?;
+        let until = until.ok_or_else(|| BackupError::Agent("exactly one primary has to answer".into()))?;
         let (donor, after) = donor(&heard, known.as_ref(), after_gap && pass == 1)?;
         let before = known.map_or(Timestamp::UNIX_EPOCH, |end| end.seen);
         let mut end = End { data: data.clone(), has: after, seen: before };
@@ -117,7 +117,7 @@ async fn store(
         }
         let log = log(&headers, &end.data, &end.has).map_err(|why| wrong(&why))?;
         if end.has.contains(&log.writes) || !until.contains(&log.writes) {
-            return Err(wrong("it sends other writes than those that it was asked for"));
+            return Err(wrong("it sends writes that were not requested"));
         }
         let writes = log.writes.clone();
         let record = Record::begun(Timestamp::now(), Of::Log(log));
@@ -137,7 +137,7 @@ fn donor<'a>(heard: &'a [Heard], known: Option<&End>, after_gap: bool) -> Result
     let primary = heard.iter().find(|own| own.state.role == Role::Primary);
     let oldest = || {
         let oldest = runs().min_by_key(|own| own.state.purged.count());
-        oldest.ok_or_else(|| BackupError::Agent("the database of no member runs".into()))
+        oldest.ok_or_else(|| BackupError::Agent("no member has a database that runs".into()))
     };
     let Some(known) = known else {
         let oldest = oldest()?;
@@ -145,8 +145,8 @@ fn donor<'a>(heard: &'a [Heard], known: Option<&End>, after_gap: bool) -> Result
     };
     if let Some(primary) = primary.filter(|own| !own.state.has.contains(&known.has)) {
         return Err(BackupError::Agent(format!(
-            "the archive has writes up to {}, and the primary {} only {}: these were lost, and the archive does not fit to the data any more. \
-             Take a copy, and archive with another prefix",
+            "the archive has writes up to {}, and the primary {} only {}: the later writes were lost, and the archive \
+             no longer fits the data. Take a copy, and archive with another prefix",
             known.has, primary.state.member, primary.state.has
         )));
     }
@@ -160,8 +160,8 @@ fn donor<'a>(heard: &'a [Heard], known: Option<&End>, after_gap: bool) -> Result
             Ok((oldest, oldest.state.purged.clone()))
         }
         None => Err(BackupError::Agent(format!(
-            "the archive ends at {}, and the oldest log of a member begins after {}: what is between is lost. Take a copy, and continue \
-             behind the gap with --after-gap",
+            "the archive ends at {}, and the oldest log of a member begins after {}: the writes between them are lost. \
+             Take a copy, and continue after the gap with --after-gap",
             known.has,
             oldest()?.state.purged
         ))),
@@ -170,11 +170,11 @@ fn donor<'a>(heard: &'a [Heard], known: Option<&End>, after_gap: bool) -> Result
 
 /// What the headers say of a log.
 fn log(headers: &BTreeMap<String, String>, data: &str, after: &Position) -> Result<Log, String> {
-    let field = |name: &str| headers.get(name).ok_or_else(|| format!("the log does not say {name}"));
+    let field = |name: &str| headers.get(name).ok_or_else(|| format!("the log does not have {name}"));
     let writes = field(WRITES)?.parse::<Position>()?;
     let time = |text: &str| Timestamp::from_second(text.parse().ok()?).ok();
     let times = field(TIMES)?.split_once('-').and_then(|(first, last)| Some((time(first)?, time(last)?)));
-    let (first, last) = times.ok_or("its times are not understood")?;
+    let (first, last) = times.ok_or("its times are not valid")?;
     Ok(Log { data: data.to_owned(), after: after.clone(), writes, first, last })
 }
 

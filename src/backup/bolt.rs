@@ -71,7 +71,7 @@ impl<R: Read + Seek> Bolt<R> {
         };
         let newest = first.into_iter().chain(second).max_by_key(|meta| meta.transaction);
         let Some(Meta { page_size, pages, root, .. }) = newest else {
-            return damage("is no database of etcd, or both of its meta pages are damaged");
+            return damage("is not a database of etcd, or both of its meta pages are damaged");
         };
         if pages.checked_mul(page_size).is_none_or(|size| size > length) {
             return damage(format!("is cut short: it has {length} bytes of {pages} pages of {page_size}"));
@@ -200,7 +200,7 @@ fn leaf(
     each: &mut impl FnMut(u32, &[u8], &[u8]) -> Result<(), Damage>,
 ) -> Result<(), Damage> {
     if flags(page) != LEAF {
-        return damage("has a bucket that is no leaf");
+        return damage("has a bucket that is not a leaf");
     }
     let mut last: Option<&[u8]> = None;
     for element in 0..count(page) {

@@ -114,7 +114,7 @@ pub async fn take(agents: &Agents, form: Form, within: Duration) -> Result<Comin
     for donor in donors {
         let member = &donor.state.member;
         let Some(has) = applied(agents, donor, &goal, within).await else {
-            errors.push(format!("{member} does not apply what the primary has"));
+            errors.push(format!("{member} does not apply the writes of the primary"));
             continue;
         };
         match agents.client.stream(&donor.url, form.path(), SILENCE).await {
@@ -122,7 +122,7 @@ pub async fn take(agents: &Agents, form: Form, within: Duration) -> Result<Comin
                 let headers = headers(&answer).map_err(|why| BackupError::Agent(format!("{member}: {why}")))?;
                 let field = |name: &str| {
                     let value = headers.get(name).cloned();
-                    value.ok_or_else(|| BackupError::Agent(format!("{member}: the copy does not say {name}")))
+                    value.ok_or_else(|| BackupError::Agent(format!("{member}: the copy does not have {name}")))
                 };
                 let (data, version) = (field(DATA)?, field(VERSION)?);
                 if donor.state.data.as_ref() != Some(&data) {
@@ -140,7 +140,7 @@ pub async fn take(agents: &Agents, form: Form, within: Duration) -> Result<Comin
             Err(error) => errors.push(error.to_string()),
         }
     }
-    let why = if errors.is_empty() { "none follows a primary, and none is one".to_owned() } else { errors.join("; ") };
+    let why = if errors.is_empty() { "none of them is a primary or follows one".to_owned() } else { errors.join("; ") };
     Err(BackupError::Agent(format!("no member gives a copy: {why}")))
 }
 
@@ -162,7 +162,7 @@ async fn applied(agents: &Agents, donor: &Heard, goal: &Position, within: Durati
 pub fn headers(answer: &http::Response<Incoming>) -> Result<BTreeMap<String, String>, String> {
     let (mut kept, mut size) = (BTreeMap::new(), 0);
     for (name, value) in answer.headers().iter().filter(|(name, _)| name.as_str().starts_with(PREFIX)) {
-        let value = value.to_str().map_err(|_| format!("the header {name} is no text"))?;
+        let value = value.to_str().map_err(|_| format!("the header {name} is not a text"))?;
         size += name.as_str().len() + value.len();
         if size > HEADERS {
             return Err(format!("its headers have more than {HEADERS} bytes"));

@@ -61,7 +61,7 @@ impl Place {
     /// Opens `s3://BUCKET/FOLDER`, `gs://BUCKET/FOLDER`, `az://CONTAINER/FOLDER` (also `abs` and `azblob`) or `file:///FOLDER`,
     /// with the credentials that the environment names. A folder of a file system is made when it is to be written to.
     pub fn open(url: &str, s3: &S3, write: bool) -> Result<Self, BackupError> {
-        let invalid = |why: &str| BackupError::Invalid(format!("{url:?} is no place for backups: {why}"));
+        let invalid = |why: &str| BackupError::Invalid(format!("{url:?} is not a place for backups: {why}"));
         // A password would stand before an `@`, and a token after a `?`. Neither belongs here, and neither may be shown.
         if url.contains(['@', '?', '#']) {
             return Err(BackupError::Invalid("a place for backups is a URL without user, query and fragment".into()));
@@ -80,7 +80,7 @@ impl Place {
             }
             "az" | "abs" | "azblob" => azure(bucket)?.build().map(shared),
             "file" => return Self::local(url, &format!("/{folder}"), write),
-            other => return Err(invalid(&format!("{other} is none of s3, gs, az and file"))),
+            other => return Err(invalid(&format!("{other} must be one of s3, gs, az and file"))),
         };
         let store = made.map_err(|error| BackupError::Invalid(format!("{url}: {}", words(&error))))?;
         Ok(Self { store, folder, local: None, url: url.trim_end_matches('/').into() })
@@ -99,7 +99,7 @@ impl Place {
 
     /// Where a backup of that name is.
     pub(super) fn path(&self, name: &str) -> Result<Path, BackupError> {
-        let invalid = || BackupError::Invalid(format!("{name:?} is no name of a backup"));
+        let invalid = || BackupError::Invalid(format!("{name:?} is not a valid name of a backup"));
         if name.is_empty() || name.contains('/') || name.ends_with(SUFFIX) {
             return Err(invalid());
         }
@@ -224,14 +224,14 @@ fn words(error: &object_store::Error) -> String {
             ),
         ) => {
             format!(
-                "access denied: the keys are wrong, or do not suffice{}",
+                "access denied: the keys are wrong, or lack the permission{}",
                 code.map(|code| format!(" ({code})")).unwrap_or_default()
             )
         }
         (_, Some(code)) => format!("refused ({code})"),
         (object_store::Error::NotFound { .. }, None) => "not found".into(),
         _ if all.contains("169.254.169.254") => {
-            "there are no keys: neither in the environment nor in a file, and no cloud's machine answers that has some"
+            "no keys were found: not in the environment, not in a file, and not from the metadata server of a cloud"
                 .into()
         }
         _ => root(error),

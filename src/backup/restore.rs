@@ -59,7 +59,7 @@ pub fn restore(data: &Path, snapshot: &Path, program: &[OsString]) -> Result<(),
     };
     if arguments.iter().any(is_ours) {
         return Err(BackupError::Invalid(
-            "--data-dir and --wal-dir of the program that restores are given to it".into(),
+            "do not give --data-dir and --wal-dir to the program that restores: they are added".into(),
         ));
     }
     inspect(snapshot).map_err(BackupError::damaged(snapshot.display().to_string()))?;

@@ -273,7 +273,7 @@ pub async fn fetch(
 ) -> Result<(String, Contents), BackupError> {
     let (name, record) = match find(place, which).await {
         Ok((name, record)) if record.etcd().is_none() => {
-            return Err(BackupError::NotGood(format!("{place}: {name} is no snapshot of etcd")));
+            return Err(BackupError::NotGood(format!("{place}: {name} is not a snapshot of etcd")));
         }
         Ok((name, record)) => (name, Some(record)),
         Err(BackupError::NotGood(_))
@@ -334,7 +334,7 @@ async fn find(place: &Place, which: Which<'_>) -> Result<(String, Record), Backu
         Which::Name(name) => match read_record(place, name).await? {
             Some(record) if record.state == State::Verified => Ok((name.into(), record)),
             Some(_) => Err(not_good(name, "was never finished")),
-            None if exists(place, name).await? => Err(not_good(name, "has no record that says what it should be")),
+            None if exists(place, name).await? => Err(not_good(name, "has no record of its size and checksum")),
             None => Err(not_good(name, "is not there")),
         },
         Which::Latest(prefix) => {

@@ -58,8 +58,8 @@ impl Hand {
             let (key, value) = MARK;
             if found.metadata.labels.unwrap_or_default().get(key).map(String::as_str) != Some(value) {
                 return Err(format!(
-                    "namespace {namespace} is not marked for it: pods are killed and data may be destroyed there. \
-                     If that is meant: kubectl label namespace {namespace} {key}={value}"
+                    "namespace {namespace} is not marked for it: pods are killed and data may be destroyed there. If \
+                     you want that: kubectl label namespace {namespace} {key}={value}"
                 ));
             }
         }

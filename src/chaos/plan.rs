@@ -129,7 +129,7 @@ impl Plan {
     pub fn new(seed: u64, level: Level, kinds: &[Kind], size: u32, operator: bool) -> Result<Self, String> {
         let has = |kind| kinds.contains(&kind);
         if kinds.is_empty() {
-            return Err("there is no fault to do: name some".into());
+            return Err("no fault is left to inject: name some".into());
         }
         if size == 0 {
             return Err("the cluster has no members".into());

@@ -104,7 +104,7 @@ impl Recorder {
                 Err(why) => why,
             };
             if Instant::now() > end {
-                return Err(format!("what was written could not be read: {why}"));
+                return Err(format!("the written values could not be read: {why}"));
             }
             turn += 1;
             sleep(RETRY).await;

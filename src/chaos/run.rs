@@ -64,7 +64,7 @@ impl Run {
             well = self.well(None) => well,
             () = &mut interrupted => Err("interrupted".into()),
         };
-        well.map_err(|why| format!("nothing is done to a cluster that is not well: {why}"))?;
+        well.map_err(|why| format!("no fault is injected into a cluster that is not well: {why}"))?;
         let urls = self.urls().await?;
         let recorder = Recorder::start(self.reach.clone(), urls, &self.prefix, self.seed);
         let (mut spans, mut trouble) = (Vec::new(), Vec::new());
@@ -144,7 +144,7 @@ impl Run {
             return Err(format!("{} of {size} pods are there", members.len()));
         }
         let asked = members.into_iter().map(|(ordinal, member)| async move {
-            let silent = || format!("{name}-{ordinal} does not read what a majority agrees on");
+            let silent = || format!("{name}-{ordinal} does not answer a linearizable read");
             let url = self.reach.url(&member.address.ok_or_else(|| format!("{name}-{ordinal} has no address"))?);
             let read = timeout(LOOK, async { read(&self.reach.client(&url).await?).await }).await;
             let read = read.map_err(|_| silent())?.map_err(|e| format!("{}: {e}", silent()))?;

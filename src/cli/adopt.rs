@@ -186,7 +186,7 @@ async fn proposal(
     cluster: &crate::cluster::client::Cluster,
 ) -> Result<Proposal, String> {
     if !is_label_value(name) {
-        return Err(format!("{name} is no name of a release"));
+        return Err(format!("{name} is not a valid name of a release"));
     }
     let kept = history(namespace, name, cluster).await.map_err(|e| e.whole())?;
     let newest = kept.last().ok_or_else(|| format!("there is no release {name} in namespace {namespace}"))?;
@@ -208,7 +208,7 @@ async fn proposal(
         [kind] => (*kind).clone(),
         [] => {
             return Err(format!(
-                "release {name} has chart {of_record}, which is the chart of no kind in the watches file"
+                "release {name} has chart {of_record}, and no kind in the watches file has that chart"
             ));
         }
         several => {
@@ -250,7 +250,8 @@ fn take_over(kind: &Kind) -> Result<BTreeMap<&'static str, String>, String> {
         return Ok(BTreeMap::from([(names::TAKE_OWNERSHIP, "true".to_owned())]));
     }
     Err(format!(
-        "{} may not take over what exists: write allow: [takeOwnership], or takeOwnership: true, into watches.yaml",
+        "{} is not allowed to take over existing objects: write allow: [takeOwnership], or takeOwnership: true, into \
+         watches.yaml",
         kind.gvk
     ))
 }
@@ -293,7 +294,7 @@ fn left(server: &Server, args: &ObjectsArgs, namespace: &str, preview: &Preview)
                 let text = |field: &str| object.pointer(&format!("/metadata/{field}")).and_then(Value::as_str);
                 let id = (&*gvk.group, &*gvk.kind, text("namespace"), text("name").unwrap_or_default());
                 if !made.contains(&id) && object.pointer("/metadata/ownerReferences").is_none() {
-                    eprintln!("note: {} {} is not of the chart, and stays as it is", gvk.kind, line(id.3));
+                    eprintln!("note: {} {} is not part of the chart, and stays as it is", gvk.kind, line(id.3));
                 }
             }
         }

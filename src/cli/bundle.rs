@@ -28,7 +28,7 @@ pub struct Args {
 /// Reads the objects (`kubectl kustomize config/manifests`), and writes bundle/ and bundle.Dockerfile into this folder.
 pub fn run(args: &Args) -> Result<(), CliError> {
     if Version::parse(&args.version).is_err() {
-        return Err(CliError(format!("--version: {:?} is no version such as 0.1.0", args.version)));
+        return Err(CliError(format!("--version: {:?} is not a version such as 0.1.0", args.version)));
     }
     let mut text = Vec::new();
     std::io::stdin().read_to_end(&mut text).map_err(|e| CliError(format!("cannot read standard input: {e}")))?;

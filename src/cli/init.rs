@@ -35,7 +35,7 @@ const LONGEST: usize = 40;
 /// Writes the project, and its first kind if a chart or a kind is given.
 pub fn run(args: &Args) -> Result<(), CliError> {
     if let Some(other) = args.plugins.iter().find(|name| !name.split('/').next().is_some_and(is_helm)) {
-        return Err(CliError(format!("the plugin {other} is not known: projects are of charts (--plugins helm)")));
+        return Err(CliError(format!("the plugin {other} is not known: projects are made of charts (--plugins helm)")));
     }
     if args.project_version != "3" {
         return Err(CliError(format!("project version {} is not known: it is 3", args.project_version)));
@@ -80,12 +80,13 @@ fn new(args: &Args) -> Result<Project, CliError> {
     });
     if !dns::is_label(&name) || name.len() > LONGEST {
         return Err(CliError(format!(
-            "{name:?} is no name of a project: give one with --project-name, of at most {LONGEST} lower-case letters, digits and dashes"
+            "{name:?} is not a valid name of a project: give one with --project-name, of at most {LONGEST} lower-case \
+             letters, digits and dashes"
         )));
     }
     let domain = args.domain.clone().unwrap_or_else(|| "my.domain".to_owned());
     if !dns::is_subdomain(&domain) {
-        return Err(CliError(format!("--domain: {domain:?} is no DNS name such as example.com")));
+        return Err(CliError(format!("--domain: {domain:?} is not a DNS name such as example.com")));
     }
     Ok(Project::new(&name, &domain))
 }

@@ -127,7 +127,7 @@ fn watches(path: &Path) -> Result<lint::Report, String> {
             let missing = watches.kinds.iter().filter_map(|kind| match &kind.chart {
                 ChartRef::Path(chart) if !chart.exists() => {
                     let chart = chart.strip_prefix(&base).unwrap_or(chart).display();
-                    Some(message(Severity::Warning, format!("{}: there is no chart {chart}", kind.gvk)))
+                    Some(message(Severity::Warning, format!("{}: the chart {chart} does not exist", kind.gvk)))
                 }
                 _ => None,
             });

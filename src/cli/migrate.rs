@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args, operator: &clap::Command) -> Result<(), CliError>
 fn migrated(args: &Args, operator: &clap::Command) -> Result<bool, CliError> {
     let shown = args.project.display();
     if args.base.is_empty() || args.base.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(CliError(format!("--base: {:?} is no name of an image", args.base)));
+        return Err(CliError(format!("--base: {:?} is not a name of an image", args.base)));
     }
     let root = args.project.canonicalize().map_err(|e| CliError(format!("{shown}: {}", chart::go_io(&e))))?;
     // Charts and links are named from here on as they are in the project.
@@ -100,7 +100,7 @@ fn kinds(root: &Path, files: &BTreeMap<String, String>) -> Vec<(Kind, Result<Cha
     let load = |kind: Kind| {
         let chart = match &kind.chart {
             ChartRef::Link(link) => {
-                Err(format!("{link} is not fetched here: pull it (tillerman pull), and try it by itself"))
+                Err(format!("{link} is not fetched here: pull it (tillerman pull), and check it separately"))
             }
             ChartRef::Path(path) => match path.canonicalize() {
                 Ok(real) if !real.starts_with(root) => Err(format!("{} lies outside of the project", path.display())),

@@ -79,7 +79,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "migrate",
         aliases: &[],
-        about: "Show what has to change in a project of operator-sdk so that Tillerman runs it",
+        about: "Show the changes that a project of operator-sdk needs so that Tillerman runs it",
         flags: migrate::Args::augment_args,
         run: |matches, _| {
             let args = migrate::Args::from_arg_matches_mut(matches)?;
@@ -156,7 +156,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "status",
         aliases: &[],
-        about: "Show a release: its objects and their health, its members, and what is being done",
+        about: "Show a release: its objects and their health, its members, and the work in progress",
         flags: status::Args::augment_args,
         run: |matches, _| Ok(status::run(&status::Args::from_arg_matches_mut(matches)?)),
     },
@@ -180,7 +180,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "agent-check",
         aliases: &[],
-        about: "Check whether the agent of a database keeps to the contract",
+        about: "Check whether the agent of a database follows the contract",
         flags: agent_check::Args::augment_args,
         run: |matches, _| Ok(agent_check::run(&agent_check::Args::from_arg_matches_mut(matches)?)),
     },
@@ -211,21 +211,21 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "diff",
         aliases: &[],
-        about: "Show what the next pass would change on the live cluster",
+        about: "Show the changes that the next pass would make on the live cluster",
         flags: diff::Args::augment_args,
         run: |matches, _| Ok(diff::run(&diff::Args::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "plan",
         aliases: &[],
-        about: "Show the state of a release, and what the next pass would do",
+        about: "Show the state of a release, and the steps of the next pass",
         flags: plan::Args::augment_args,
         run: |matches, _| Ok(plan::run(&plan::Args::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "history",
         aliases: &[],
-        about: "Show the revisions of a release, and which values each of them changed",
+        about: "Show the revisions of a release, and the values that each of them changed",
         flags: history::Args::augment_args,
         run: |matches, _| Ok(history::run(&history::Args::from_arg_matches_mut(matches)?)),
     },
@@ -239,7 +239,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "pause",
         aliases: &[],
-        about: "Let the operator do nothing for a custom resource",
+        about: "Stop the operator from changing a custom resource and its release",
         flags: pause::PauseArgs::augment_args,
         run: |matches, _| Ok(pause::pause(&pause::PauseArgs::from_arg_matches_mut(matches)?)),
     },

@@ -44,7 +44,7 @@ pub(super) fn run(command: &Command) -> Result<(), CliError> {
         let sending = Sender { cluster: cluster.clone(), hosts: None };
         let answer = sending.send(&namespace, &notice, &test).await;
         let answer = answer.map_err(|failure| {
-            CliError::new(format!("the target did not take the message: {}", line(&failure.text)))
+            CliError::new(format!("the target did not accept the message: {}", line(&failure.text)))
         })?;
         println!("taken: {}", line(&answer));
         Ok(())

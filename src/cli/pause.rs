@@ -136,7 +136,7 @@ pub(super) fn reconcile(args: &ReconcileArgs) -> Result<(), CliError> {
             let answer = cluster.edit(&target.resource, &target.id, &patch).await;
             answer.map_err(|e| CliError(line(&e.whole())))?;
             if !args.wait {
-                println!("{} is asked for a pass", target.shown());
+                println!("requested a pass over {}", target.shown());
             }
         }
         let end = Instant::now() + timeout;

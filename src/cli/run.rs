@@ -175,9 +175,7 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
         tracing::warn!("{file}: {warning}");
     }
     if args.create_crd {
-        tracing::warn!(
-            "--create-crd is without effect: `tillerman crd CHART | kubectl apply -f -` makes the definitions"
-        );
+        tracing::warn!("--create-crd has no effect: `tillerman crd CHART | kubectl apply -f -` makes the definitions");
     }
     if args.chaos_level.is_some_and(|level| level >= 0) {
         tracing::warn!("--chaos-level is without effect");
@@ -361,7 +359,7 @@ fn certificate(server: &Handle, tasks: &Tasks) -> Result<Arc<Certificate>, CliEr
 
 /// A boolean flag.
 fn flag(text: &str) -> Result<bool, String> {
-    crate::kind::go_bool(text).ok_or_else(|| format!("{text:?} is neither true nor false"))
+    crate::kind::go_bool(text).ok_or_else(|| format!("{text:?} must be true or false"))
 }
 
 /// Unique per process, as client-go's `HOSTNAME_uuid`.

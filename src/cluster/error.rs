@@ -183,8 +183,8 @@ impl ApiError {
             }
             Self::UnknownKind { what, kind } => Text::own(format!("{what}: the API server does not know {kind}")),
             Self::Away { api, kind } => Text::own(format!(
-                "{kind} is of {api}, whose own server does not answer; nothing can be said of such objects until it does. If it is gone \
-                 for good, delete the APIService of {api}"
+                "{kind} is served by the aggregated API {api}, whose server does not answer; the state of such objects \
+                 is unknown until it answers. If the server is gone for good, delete the APIService of {api}"
             )),
             Self::Immutable { what, fields, lost, remedy } => Text::own(format!(
                 "{what}: {fields} cannot be changed once the object exists; if it were recreated, {lost}{remedy}"

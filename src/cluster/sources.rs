@@ -119,7 +119,7 @@ impl Sources {
         if inner.blind.insert(watch.clone(), why.to_owned()).is_some_and(|old| old == why) {
             return Vec::new();
         }
-        tracing::warn!(kind = %watch.0, %why, "what releases are made from cannot be watched");
+        tracing::warn!(kind = %watch.0, %why, "cannot watch the sources of releases");
         inner.users.iter().filter(|(id, _)| is_in(watch, id)).flat_map(|(_, keys)| keys).cloned().collect()
     }
 

@@ -41,12 +41,12 @@ impl fmt::Display for Change {
         let path: Vec<&str> = std::iter::once("spec").chain(self.path.iter().map(|key| &**key)).collect();
         write!(f, "{}: ", path.join("."))?;
         match &self.what {
-            What::Types(types) => write!(f, "takes no {} any more", types.join(", no ")),
+            What::Types(types) => write!(f, "no longer accepts {}", types.join(", ")),
             What::Limit(keyword, Some(old), new) => write!(f, "{keyword} is {new} (it was {old})"),
             What::Limit(keyword, None, new) => write!(f, "{keyword} is {new} (there was none)"),
             What::Required(key) => write!(f, "{key} is required"),
             What::Gone => {
-                f.write_str("the chart has no such value any more; a custom resource keeps it without an effect")
+                f.write_str("the chart no longer has this value; a custom resource keeps it without an effect")
             }
             What::Dropped => f.write_str("the API server drops it"),
         }
@@ -200,12 +200,12 @@ mod tests {
         assert_eq!(
             found,
             [
-                "spec.port: takes no string any more",
-                "spec.open: takes no array, no object any more",
+                "spec.port: no longer accepts string",
+                "spec.open: no longer accepts array, object",
                 "spec.size: maximum is 7 (it was 9)",
                 "spec.size: minimum is 1 (there was none)",
                 r#"spec.word: pattern is "^(a)$" (it was "^(a|b)$")"#,
-                "spec.gone: the chart has no such value any more; a custom resource keeps it without an effect",
+                "spec.gone: the chart no longer has this value; a custom resource keeps it without an effect",
                 "spec.map.a: the API server drops it",
                 "spec.list.*: name is required",
             ]

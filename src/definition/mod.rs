@@ -178,8 +178,7 @@ impl Spec {
     pub fn place(&self, base: &Path) -> Result<Place, String> {
         let Source { path, url, repository, name, version, credentials, keyring, config_map, digest } = &self.chart;
         let proof = || watches::digest(digest.as_deref()).map_err(|why| format!("spec.chart.{why}"));
-        let only =
-            |field: &str, of: &str| Err(format!("spec.chart.{field}: it is for an archive that comes from {of}"));
+        let only = |field: &str, of: &str| Err(format!("spec.chart.{field}: it is only for an archive from {of}"));
         if repository.is_none() && (name.is_some() || version.is_some()) {
             return only(if name.is_some() { "name" } else { "version" }, "a repository");
         }
@@ -190,7 +189,7 @@ impl Spec {
             && server.starts_with("http://")
         {
             return Err(
-                "spec.chart.credentials: anybody on the way can read what is sent by http://; use https://".to_owned()
+                "spec.chart.credentials: http:// sends them unencrypted over the network; use https://".to_owned()
             );
         }
         if path.is_some() && digest.is_some() {
@@ -211,7 +210,7 @@ impl Spec {
             (Some(path), None, None, None) => Ok(Place::Path(base.join(path))),
             (None, Some(url), None, None) => {
                 let ChartRef::Link(link) = ChartRef::parse(url, base) else {
-                    return Err(format!("spec.chart.url: {url:?} begins neither with oci:// nor with https://"));
+                    return Err(format!("spec.chart.url: {url:?} must begin with oci:// or https://"));
                 };
                 fetched(&link, "", "")
             }
@@ -256,7 +255,10 @@ impl Spec {
             }
         }
         if names.group.is_empty() {
-            return Err(format!("spec.names.group is missing, and the chart {} names none", chart.metadata.name));
+            return Err(format!(
+                "spec.names.group is missing, and the chart {} does not name a group",
+                chart.metadata.name
+            ));
         }
         Ok(names)
     }
@@ -289,7 +291,7 @@ fn parsed(entries: &Value, base: &Path) -> Result<Kind, String> {
         let known: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
         return Err(format!("spec.policy: {} (fields are {}, and switches)", said(unknown), known.join(", ")));
     }
-    watches.kinds.pop().ok_or_else(|| "spec.policy: there is no entry".to_owned())
+    watches.kinds.pop().ok_or_else(|| "spec.policy: the entry is missing".to_owned())
 }
 
 #[cfg(test)]
@@ -336,7 +338,7 @@ mod tests {
             ),
             (
                 json!({"chart": {"url": "http://b/c.tgz", "credentials": {"namespace": "b", "name": "c"}}}),
-                "anybody on the way can read",
+                "unencrypted over the network",
             ),
             (json!({"chart": {"url": "oci://b/c", "version": "1"}}), "spec.chart.version: it is for"),
             (json!({"chart": {"repository": "oci://b", "name": "c", "version": "1.0.0"}}), "for oci:// give url"),

@@ -75,7 +75,7 @@ pub fn permitted(
             "the API server cannot list all rights of the operator; tillerman rbac --check asks for each".to_owned()
         }
         Some(rules) => format!(
-            "the chart may need rights that the operator does not have; add to its roles what of it is used: {}",
+            "the chart may need rights that the operator does not have; add those that are used to its roles: {}",
             rules.join("; ")
         ),
     };

@@ -49,7 +49,8 @@ pub fn read(directory: &Path) -> Result<Project, ImageError> {
     let shown = directory.display();
     if !root.path.join(WATCHES).exists() {
         return fail(format!(
-            "{shown} has no {WATCHES}, which the directory of an operator has; --bare makes an image of the program alone"
+            "{shown} has no {WATCHES}, which the directory of an operator needs; --bare makes an image of the program \
+             alone"
         ));
     }
     let text = root.file(WATCHES)?;
@@ -89,7 +90,7 @@ pub fn read(directory: &Path) -> Result<Project, ImageError> {
 pub fn read_chart(path: &Path) -> Result<PlacedChart, ImageError> {
     let whole = path.canonicalize().map_err(|e| ImageError(format!("{}: {}", path.display(), chart::go_io(&e))))?;
     let (Some(parent), Some(name)) = (whole.parent(), whole.file_name().and_then(|name| name.to_str())) else {
-        return fail(format!("{}: it is no chart", path.display()));
+        return fail(format!("{}: it is not a chart", path.display()));
     };
     // A chart's links may lead to nothing outside of the chart.
     let root = Root { path: parent.to_owned() };

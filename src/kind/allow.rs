@@ -112,14 +112,15 @@ impl Reach {
                  chart derives from it"
             }
             Self::ServiceAccount => {
-                "an editor of a custom resource can have the release handled with the rights of any service account of its namespace, \
-                 instead of those that the kind names"
+                "an editor of a custom resource can make the operator use the rights of any service account of its \
+                 namespace for the release, instead of those that the kind names"
             }
             Self::TakeOwnership => {
                 "an editor of a custom resource can take over objects that exist and belong to no release, and delete them with it"
             }
             Self::TargetNamespace => {
-                "an editor of a custom resource can have the release, with its record, in every namespace that namespaces of the kind names"
+                "an editor of a custom resource can put the release, with its record, into every namespace that the \
+                 field namespaces of the kind names"
             }
             Self::ValuesFrom => {
                 "an editor of a custom resource can read every Secret and ConfigMap of its namespace, by values that the chart shows"
@@ -143,7 +144,7 @@ impl Allow {
         };
         let read = |item: &Value| {
             let found = item.as_str().and_then(|text| Reach::ALL.into_iter().find(|reach| reach.field() == text));
-            found.ok_or_else(|| format!("allow: {item} is none of {}", known()))
+            found.ok_or_else(|| format!("allow: {item} must be one of {}", known()))
         };
         items.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
@@ -182,8 +183,8 @@ pub fn describe(refused: &[Reach]) -> Option<String> {
     };
     let allow = Allow(refused.iter().copied().collect());
     Some(format!(
-        "{what} {change} nothing: the operator does not allow it for this kind. Who runs the operator can set allow: {allow} for the kind \
-         in watches.yaml"
+        "{what} {change} nothing: the operator does not allow it for this kind. To allow it, set allow: {allow} for \
+         the kind in the operator's watches.yaml"
     ))
 }
 
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(describe(&[]), None);
         let one = describe(&[Reach::Patches]).unwrap();
         assert!(one.starts_with("the annotation tillerman.dev/patches changes nothing: "), "{one}");
-        assert!(one.ends_with("set allow: [patches] for the kind in watches.yaml"), "{one}");
+        assert!(one.ends_with("set allow: [patches] for the kind in the operator's watches.yaml"), "{one}");
         let two = describe(&[Reach::Crds, Reach::ValuesFrom]).unwrap();
         assert!(two.contains("tillerman.dev/crds, tillerman.dev/values-from change nothing"), "{two}");
         assert!(two.contains("allow: [crds, valuesFrom]"), "{two}");

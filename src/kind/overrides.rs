@@ -42,8 +42,11 @@ impl Overrides {
             let argument = format!("{path}={text}");
             strvals::apply_within(&argument, &mut overrides.values, &Mode::Text, bounds::PATH).map_err(|why| {
                 // A value from the environment may be a secret, and the error quotes it.
-                let why =
-                    if text == written { why } else { "what it becomes is no value as in --set-string".to_owned() };
+                let why = if text == written {
+                    why
+                } else {
+                    "the expanded text is not a valid --set-string value".to_owned()
+                };
                 wrong(if has_bare_comma(&text) { format!("{why}{COMMA}") } else { why })
             })?;
             overrides.texts.push((path.clone(), text));
@@ -61,8 +64,9 @@ impl Overrides {
 }
 
 /// What is said where a value holds a comma that ends it.
-const COMMA: &str = ". The value holds a comma, which begins the next value as in --set: write \\, for a comma of a text, or {a,b} for a \
-                     list; of an environment variable, '{{ env \"NAME\" | replace \",\" \"\\\\,\" }}'";
+const COMMA: &str = ". The value contains a comma, which begins the next value as in --set: write \\, for a comma in a \
+                     text, or {a,b} for a list; for an environment variable, '{{ env \"NAME\" | replace \",\" \
+                     \"\\\\,\" }}'";
 
 /// Whether there is a comma without a backslash before it.
 fn has_bare_comma(text: &str) -> bool {
@@ -217,7 +221,7 @@ mod tests {
             (json!({"a": "b,c"}), "overrideValues: a: key \"c\" has no value"),
             (
                 json!({"b": "$LIST"}),
-                "overrideValues: b: what it becomes is no value as in --set-string. The value holds a comma",
+                "overrideValues: b: the expanded text is not a valid --set-string value. The value holds a comma",
             ),
             (
                 json!({"a[65536][65536]": "x"}),

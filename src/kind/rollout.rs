@@ -108,7 +108,7 @@ impl Matcher {
     fn read(value: &Value) -> Result<Self, String> {
         // The same errors as for a selector that the API server matches.
         if selector::text(value)?.is_none() {
-            return Err("it selects nothing: give matchLabels or matchExpressions".to_owned());
+            return Err("it is empty: give matchLabels or matchExpressions".to_owned());
         }
         let word = |value: &Value| Box::<str>::from(value.as_str().unwrap_or_default());
         let labels = value.get("matchLabels").and_then(Value::as_object).into_iter().flatten();

@@ -62,8 +62,9 @@ pub fn chosen(chart: &Chart, files: &[Evidence], pinned: &Values) -> Vec<String>
     }
     let sentence = |(file, account): (String, String)| {
         format!(
-            "{file}: values choose the service account of a pod ({account}) together with an image of it: an editor of a custom resource \
-             can run a program of theirs with the rights of any account of the namespace. Pin {account} with overrideValues"
+            "{file}: values choose the service account of a pod ({account}) and an image of the same pod: an editor of \
+             a custom resource can run their own program with the rights of any account of the namespace. Pin \
+             {account} with overrideValues"
         )
     };
     found.into_iter().map(sentence).collect()

@@ -318,8 +318,8 @@ impl Latch {
             )
         } else {
             format!(
-                "claim {name} is there and no member is known to have had it: somebody made or restored it, and it is not deleted; delete \
-                 it, and the next member begins with an empty one"
+                "claim {name} exists, and no member is known to have had it: somebody made or restored it, so the \
+                 operator does not delete it; delete it, and the next member begins with an empty one"
             )
         }
     }

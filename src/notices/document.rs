@@ -237,7 +237,7 @@ impl Notice {
         for name in &spec.events {
             let event = Event::parse(name).ok_or_else(|| {
                 let names: Vec<&str> = EVENTS[..EVENTS.len() - 1].iter().map(|known| known.name).collect();
-                format!("spec.events: {name:?} is none of {}", names.join(", "))
+                format!("spec.events: {name:?} must be one of {}", names.join(", "))
             })?;
             events.insert(event);
         }
@@ -307,7 +307,7 @@ fn goal(target: Target) -> Result<Goal, String> {
         Target { smtp: Some(smtp), webhook: None } => {
             let field = "spec.target.smtp";
             if !is_host(&smtp.host) {
-                return Err(format!("{field}.host: it is no name of a host"));
+                return Err(format!("{field}.host: it is not the name of a host"));
             }
             if smtp.to.is_empty() || smtp.to.len() > MAX_LIST {
                 return Err(format!("{field}.to: give from 1 to {MAX_LIST} addresses"));
@@ -318,7 +318,7 @@ fn goal(target: Target) -> Result<Goal, String> {
             }
             if smtp.auth.is_some() && smtp.tls == SmtpTls::None {
                 return Err(format!(
-                    "{field}.auth: anybody on the way could read the password; set tls to starttls or tls"
+                    "{field}.auth: the password would be sent unencrypted; set tls to starttls or tls"
                 ));
             }
             let port = smtp.port.unwrap_or(if smtp.tls == SmtpTls::Tls { 465 } else { 587 });
@@ -397,7 +397,10 @@ mod tests {
             (json!({"target": smtp(&json!({"from": "a@b.c>\r\nRCPT TO:<x@y.z"}))}), "spec.target.smtp.from"),
             (json!({"target": smtp(&json!({"to": []}))}), "spec.target.smtp.to"),
             (json!({"target": smtp(&json!({"to": ["nobody"]}))}), "spec.target.smtp.to"),
-            (json!({"target": smtp(&json!({"tls": "none", "auth": {"secretName": "a"}}))}), "could read the password"),
+            (
+                json!({"target": smtp(&json!({"tls": "none", "auth": {"secretName": "a"}}))}),
+                "password would be sent unencrypted",
+            ),
             (
                 json!({"target": {"webhook": {"url": "http://a.io"}}}),
                 "spec.target.webhook.url: it does not begin with https://",

@@ -65,7 +65,7 @@ pub const EVENTS: [Known; 25] = [
         Event::CertificateMissing,
         "CertificateMissing",
         true,
-        "A `Certificate` of the release has not been issued, or is not valid any more, for five minutes.",
+        "A `Certificate` of the release has not been issued, or has been invalid, for five minutes.",
     ),
     known(Event::Stalled, "Stalled", true, "The operator has given up until something changes."),
     known(
@@ -79,9 +79,9 @@ pub const EVENTS: [Known; 25] = [
         Event::DriftRepaired,
         "DriftRepaired",
         true,
-        "Objects that somebody changed or deleted are again as the release says.",
+        "The operator restored objects that somebody changed or deleted.",
     ),
-    known(Event::Contested, "Contested", true, "Somebody else writes the same fields again and again."),
+    known(Event::Contested, "Contested", true, "Another client writes the same fields again and again."),
     known(Event::MemberJoined, "MemberJoined", true, "A member of a StatefulSet with members joined."),
     known(Event::MemberLeft, "MemberLeft", true, "A member left."),
     known(
@@ -102,7 +102,7 @@ pub const EVENTS: [Known; 25] = [
         Event::ResultSucceeded,
         "ResultSucceeded",
         false,
-        "The pod of a custom resource that stands for a run, such as `EtcdBackup`, did its work.",
+        "The pod of a custom resource that represents a run, such as `EtcdBackup`, succeeded.",
     ),
     known(Event::ResultFailed, "ResultFailed", true, "The pod of such a custom resource failed."),
     known(
@@ -119,7 +119,7 @@ pub const EVENTS: [Known; 25] = [
         "A container of a pod ended with an exit code that is not 0, or the pod failed.",
     ),
     known(Event::PodOutOfMemory, "PodOutOfMemory", false, "A container of a pod used more memory than its limit."),
-    known(Event::Recovered, "Recovered", true, "What was reported is over. Always sent."),
+    known(Event::Recovered, "Recovered", true, "A reported problem is over. Always sent."),
 ];
 
 impl Event {

@@ -158,7 +158,7 @@ impl io::Write for Output<'_> {
 fn join(list: &Value, between: Option<&str>, meter: &Meter) -> Result<String, Error> {
     let between = between.unwrap_or(", ");
     let wrong = || {
-        let what = format!("join takes a list of texts or numbers, with at most {SEPARATOR} bytes between");
+        let what = format!("join takes a list of texts or numbers, and a separator of at most {SEPARATOR} bytes");
         Error::new(ErrorKind::InvalidOperation, what)
     };
     if list.kind() != ValueKind::Seq || between.len() > SEPARATOR {

@@ -176,7 +176,7 @@ mod tests {
             ("for an earlier revision", object(at, true, "helm"), &[later, at], true),
             ("it is older than the record", object(at, true, "helm"), &[later], false),
             ("no record names it", object(at, true, "helm"), &[], false),
-            ("it is no hook", object(at, false, "helm"), &[at], false),
+            ("it is not a hook", object(at, false, "helm"), &[at], false),
             ("helm-operator under its own name", object(at, true, "nginx-operator"), &[at], true),
             ("somebody made it by hand", object(at, true, "kubectl-create"), &[at], false),
         ] {

@@ -203,7 +203,7 @@ pub fn cycle<K: Ord + Clone>(start: &K, mut needs: impl FnMut(&K) -> Vec<K>) -> 
 
 /// The refusal of a custom resource in a cycle, whose members are named by kind and name.
 pub fn refuse_cycle(way: &[String]) -> Refusal {
-    let message = format!("{}: each of them waits for the next. Remove one of these dependencies", way.join(" → "));
+    let message = format!("{}: each of them waits for the next one. Remove one of these dependencies", way.join(" → "));
     Refusal { reason: CYCLE, message }
 }
 

@@ -40,7 +40,7 @@ pub fn remake(gvk: &Gvk) -> (Remake, &'static str) {
         ("", "PersistentVolumeClaim" | "PersistentVolume") => (Remake::Never, "the data on the volume would be lost"),
         ("", "Namespace") => (Remake::Never, "everything in it would be lost"),
         ("apiextensions.k8s.io", _) => (Remake::Never, "all custom resources of it would be lost"),
-        _ => (Remake::Delete, "what others wrote into it would be lost"),
+        _ => (Remake::Delete, "content that other clients wrote into it would be lost"),
     }
 }
 

@@ -112,7 +112,8 @@ pub const CONDITIONS: &[ConditionType] = &[
     condition(
         "DryRun",
         "",
-        "`tillerman.dev/dry-run` is `true`; the message says what the operator would do. The condition exists only then.",
+        "`tillerman.dev/dry-run` is `true`; the message lists the changes that the operator would make. The condition \
+         exists only then.",
     ),
     condition(
         "AnnotationsIgnored",
@@ -214,8 +215,8 @@ pub const REASONS: &[Reason] = &[
     ),
     reason(
         "HooksUnknown",
-        "A deletion waits, because the delete hooks of the release are not known; the message gives the cause and says how to \
-         continue. See [what is kept](../explanation/what-is-kept.md).",
+        "A deletion waits, because the delete hooks of the release are not known; the message gives the cause and the \
+         way to continue. See [what is kept](../explanation/what-is-kept.md).",
     ),
     reason("HooksOff", "An operation waits because hooks are off."),
     reason(
@@ -270,7 +271,7 @@ pub const REASONS: &[Reason] = &[
     reason("Progressing", "The operator is waiting; the message says for what."),
     reason(
         "QuorumLost",
-        "No member of etcd can read what a quorum agrees on. See [etcd](../how-to/etcd.md#reasons-of-ready).",
+        "No member of etcd answers a linearizable read. See [etcd](../how-to/etcd.md#reasons-of-ready).",
     ),
     reason("Ready", "All objects of the release work."),
     reason("ReconcileError", "helm-operator's: the custom resource cannot be reconciled; the message gives the cause."),

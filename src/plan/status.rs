@@ -299,8 +299,8 @@ pub fn not_served(old: &Map<String, Value>, generation: i64, now: &str, definiti
     let mut status = old.clone();
     let mut conditions = ConditionsWriter::new(old, generation, now);
     let message = format!(
-        "nobody serves this custom resource: the ChartDefinition {definition} was deleted with onDelete: Orphan. Its objects stay as they \
-         are; a deletion of it deletes those that it owns, without hooks"
+        "no operator serves this custom resource: the ChartDefinition {definition} was deleted with onDelete: Orphan. \
+         Its objects stay as they are; if you delete it, the objects that it owns are deleted without hooks"
     );
     conditions.set("Ready", false, "NotServed", &message);
     conditions.set("Stalled", true, "NotServed", &message);
@@ -467,7 +467,7 @@ fn switch_conditions(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>)
                 "Paused",
                 true,
                 "Paused",
-                "nothing is done while the annotation tillerman.dev/paused is true",
+                "the operator does nothing while the annotation tillerman.dev/paused is true",
             );
         }
         _ => conditions.remove("Paused"),
@@ -525,7 +525,8 @@ fn notice_condition(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) 
             let more = notices.len().saturating_sub(MAX_NAMES);
             let and = if more > 0 { format!(" and {more} more") } else { String::new() };
             let message = format!(
-                "messages about this custom resource wait: the targets of these notices do not take them: {shown}{and}; kubectl get notices"
+                "messages about this custom resource wait: the targets of these notices do not accept them: \
+                 {shown}{and}; see kubectl get notices"
             );
             conditions.set("NoticesFailing", true, "SendFailed", &message);
         }
@@ -559,7 +560,7 @@ fn drift_condition(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     let mut texts = drift.iter().map(|drift| match drift {
         Drift::Missing(id) => format!("{id} does not exist"),
         Drift::Changed(id) => format!("{id} was changed"),
-        Drift::Stray(id, _) => format!("{id} is no part of the revision"),
+        Drift::Stray(id, _) => format!("{id} is not part of the revision"),
     });
     if let Some(first) = texts.next() {
         let more = texts.count();
@@ -581,7 +582,7 @@ fn readiness(report: &Report<'_>) -> (bool, &'static str, String) {
         return (false, "Progressing", format!("waiting for {waiting}"));
     }
     if report.verb == Verb::Uninstall {
-        return (false, "Uninstalling", "waiting for the objects of the release to go".to_owned());
+        return (false, "Uninstalling", "waiting for the objects of the release to be deleted".to_owned());
     }
     if report.verb == Verb::CreateCrds {
         return (false, "Progressing", "waiting for the chart's custom resource definitions".to_owned());

@@ -77,7 +77,8 @@ impl Duplicate {
     /// The message when the object was replaced, with all items.
     pub fn kept(&self) -> String {
         format!(
-            "{} is there more than once, which server-side apply does not take; all of them are kept, and the object is replaced instead",
+            "{} exists more than once, which server-side apply does not accept; all of them are kept, and the object \
+             is replaced instead",
             self.path
         )
     }
@@ -87,11 +88,11 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(path) => write!(f, "the API server does not know {path}; it was left out"),
-            Self::Null(path) => write!(f, "the API server does not take null for {path}; it was left out"),
+            Self::Null(path) => write!(f, "the API server does not accept null for {path}; it was left out"),
             Self::Duplicate(Duplicate { path, lost, .. }) => {
                 write!(
                     f,
-                    "{path} is there more than once, which server-side apply does not take; only the last one is left"
+                    "{path} exists more than once, which server-side apply does not accept; only the last one is kept"
                 )?;
                 if lost.is_empty() {
                     Ok(())
@@ -358,7 +359,7 @@ mod tests {
         let faults = super::leave_out_nulls(body.as_object_mut().unwrap(), &refused).unwrap();
         assert_eq!(body, json!({"spec": {"other": null, "disks": [{}, null], "a": {"b": null}}}));
         let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        assert!(texts[0].starts_with("the API server does not take null for spec.tpm;"), "{texts:?}");
+        assert!(texts[0].starts_with("the API server does not accept null for spec.tpm;"), "{texts:?}");
         assert_eq!(super::leave_out_nulls(body.as_object_mut().unwrap(), &refused), None);
     }
 
@@ -372,10 +373,8 @@ mod tests {
         assert_eq!(after["spec"]["containers"][1]["env"], json!([{"name": "B"}, {"name": "A", "value": "2"}]));
         assert_eq!(
             said,
-            [
-                "spec.containers[name=\"a[\\\"]\"].env[name=\"A\"] is there more than once, which server-side apply does not take; only the \
-              last one is left"
-            ]
+            ["spec.containers[name=\"a[\\\"]\"].env[name=\"A\"] exists more than once, which server-side apply does \
+              not accept; only the last one is kept"]
         );
     }
 
@@ -386,7 +385,7 @@ mod tests {
             {"containerPort": 1, "name": "b"}]}));
         let faults = ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=1,protocol=\"TCP\"]";
         let (after, said) = corrected(&object, faults).unwrap();
-        assert!(said[0].ends_with("only the last one is left"), "{said:?}");
+        assert!(said[0].ends_with("only the last one is kept"), "{said:?}");
         let left = json!([{"containerPort": 1, "protocol": "UDP"}, {"containerPort": 1, "name": "b"}]);
         assert_eq!(after["spec"]["containers"][1]["ports"], left);
     }
@@ -415,7 +414,7 @@ mod tests {
         let fault =
             ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=3001,protocol=\"TCP\"]";
         let (_, said) = corrected(&containers(&json!({"name": "a", "ports": ports})), fault).unwrap();
-        assert!(said[0].ends_with("only the last one is left, and what refers to http finds nothing"), "{said:?}");
+        assert!(said[0].ends_with("only the last one is kept, and what refers to http finds nothing"), "{said:?}");
     }
 
     #[test]

@@ -288,9 +288,9 @@ fn checked(path: &str, load: impl FnOnce() -> Result<Chart, LoadError>) -> Resul
 fn proven(data: Vec<u8>, proof: &Proof) -> Result<Vec<u8>, SourceError> {
     let digest = sha256(&data);
     match &proof.digest {
-        Some(wanted) if *wanted != digest => Err(SourceError(format!(
-            "its digest is sha256:{digest}, and the digest that is asked for is sha256:{wanted}"
-        ))),
+        Some(wanted) if *wanted != digest => {
+            Err(SourceError(format!("its digest is sha256:{digest}, but the requested digest is sha256:{wanted}")))
+        }
         _ => Ok(data),
     }
 }
@@ -302,7 +302,8 @@ fn fetch(wanted: &Wanted, proof: &Proof, credentials: &Credentials) -> Result<Ve
     let link = if wanted.repo.is_empty() { &wanted.chart } else { &wanted.repo };
     if link.starts_with("http://") && *proof == Proof::default() && credentials.keys.is_none() {
         return Err(SourceError(
-            "anybody on the way can change what comes by http://: use https://, or give its digest or keyring in watches.yaml"
+            "http:// does not protect the archive from changes on the network: use https://, or give its digest or \
+             keyring in watches.yaml"
                 .to_owned(),
         ));
     }

@@ -69,7 +69,11 @@ impl Renderer {
         key: &ReleaseKey,
         run: impl FnOnce(&Stop) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let busy = || Error::Busy("renderings that take long use all that they may; it is tried again".to_owned());
+        let busy = || {
+            Error::Busy(
+                "slow renderings use all the threads that they are allowed; the operator tries again".to_owned(),
+            )
+        };
         let was_slow = self.known().contains(key);
         let permit = if was_slow {
             // A pass does not wait for slow renderings of others, since each may take a minute.

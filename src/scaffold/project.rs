@@ -96,7 +96,7 @@ impl Project {
         let is_project =
             |layout: &Value| is_ours(layout) || layout.as_array().is_some_and(|all| all.iter().any(is_ours));
         if !layout.as_ref().is_some_and(is_project) {
-            return Err(format!("layout does not name {LAYOUT}: it is no project of charts"));
+            return Err(format!("layout does not name {LAYOUT}: it is not a project of charts"));
         }
         fields.remove("multigroup");
         let text = |value: Option<Value>| value.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -289,7 +289,7 @@ mod tests {
             ("version: \"2\"", "version is not \"3\""),
             (
                 "version: \"3\"\nlayout: [go.kubebuilder.io/v4]",
-                "layout does not name helm.sdk.operatorframework.io/v1: it is no project of charts",
+                "layout does not name helm.sdk.operatorframework.io/v1: it is not a project of charts",
             ),
             ("version: \"3\"\nlayout: [helm.sdk.operatorframework.io/v1]", "projectName is missing"),
         ] {

@@ -118,7 +118,7 @@ async fn give(
 /// The database copies itself. It may take long, and the receiver hears meanwhile that the copy comes.
 async fn make(process: &Process, copy: &Path, parts: &Parts) -> io::Result<()> {
     let path = copy.to_str().filter(|path| !path.contains(['\'', '\\']));
-    let path = path.ok_or_else(|| io::Error::other("the path of the volume cannot stand in a statement"))?;
+    let path = path.ok_or_else(|| io::Error::other("the path of the volume cannot be written in a statement"))?;
     let statement = format!("CLONE LOCAL DATA DIRECTORY = '{path}'");
     let clone = async {
         let mut sql = process.login.connect(SHORT).await?;
@@ -218,7 +218,7 @@ fn write(mut stream: Stream, folder: &Path) -> io::Result<()> {
         let path: PathBuf = entry.path()?.into_owned();
         let is_known = kind.is_file() || kind.is_dir() || kind.is_gnu_sparse();
         if !is_known || !entry.unpack_in(folder)? {
-            return Err(io::Error::other(format!("{} is no file of a copy", path.display())));
+            return Err(io::Error::other(format!("{} is not a file of a copy", path.display())));
         }
     }
     // The end of an archive is followed by nothing, but for what fills it up.
@@ -246,7 +246,7 @@ impl Read for Stream {
 /// A copy of a replica has the source of the donor, and knows the names of its logs.
 pub async fn forget_source(sql: &mut Sql) -> Result<(), String> {
     let done: Result<(), SqlError> = sql.run("RESET REPLICA ALL", Duration::from_secs(60)).await;
-    done.map_err(|error| format!("the source of the donor cannot be forgotten: {error}"))
+    done.map_err(|error| format!("the copy still has the source of the donor: {error}"))
 }
 
 #[cfg(test)]

@@ -209,22 +209,24 @@ impl Flags {
     /// Checks what clap does not. The error is a sentence.
     pub fn check(&self) -> Result<(), String> {
         if !is_member(&self.member) {
-            return Err(format!("--member {:?} is no DNS label", self.member));
+            return Err(format!("--member {:?} is not a DNS label", self.member));
         }
         if self.server_id.is_none() && ordinal(&self.member).and_then(|n| n.checked_add(1)).is_none() {
-            return Err(format!("--member {:?} ends with no number: set --server-id", self.member));
+            return Err(format!("--member {:?} does not end with a number: set --server-id", self.member));
         }
         if self.server_id == Some(0) {
-            return Err("--server-id 0 is no ID of a member".to_owned());
+            return Err("--server-id 0 is not a valid ID of a member".to_owned());
         }
         if !is_member(&self.administrator) {
-            return Err(format!("--administrator {:?} is no DNS label", self.administrator));
+            return Err(format!("--administrator {:?} is not a DNS label", self.administrator));
         }
         if !self.data.is_empty() && !store::is_identity(&self.data) {
-            return Err("DATA is no identity of data: letters, digits and hyphens, at most 64".to_owned());
+            return Err(
+                "DATA is not a valid identity of data, which has letters, digits and hyphens, at most 64".to_owned()
+            );
         }
         if !self.primary.is_empty() && !is_host(&self.primary) {
-            return Err("PRIMARY is no name of a member".to_owned());
+            return Err("PRIMARY is not the name of a member".to_owned());
         }
         Ok(())
     }
@@ -243,7 +245,7 @@ pub fn install(mut args: impl Iterator<Item = OsString>) -> Option<Result<(), St
 }
 
 fn copy(to: &Path) -> Result<(), String> {
-    let own = std::env::current_exe().map_err(|error| format!("the program does not find itself: {error}"))?;
+    let own = std::env::current_exe().map_err(|error| format!("the program cannot find its own file: {error}"))?;
     // An init container may run again while the file is there.
     let new = to.with_extension("new");
     let copied = std::fs::copy(own, &new).and_then(|_| std::fs::rename(&new, to));

@@ -59,7 +59,7 @@ pub fn for_account(wanted: &Account, identified: &str, actual: &Actual) -> Resul
     let ours = actual.ours.contains(&key);
     if is.is_some() && !ours {
         return Err(
-            "such an account is there, and it was not made from values: drop it, or use another name".to_owned()
+            "an account of this name exists, and it was not made from values: drop it, or use another name".to_owned()
         );
     }
     let mut statements = Vec::new();

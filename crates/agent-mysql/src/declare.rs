@@ -62,7 +62,7 @@ pub async fn keep_declared(member: Arc<Member>) {
             let succeeded = problems.as_ref().is_ok_and(Vec::is_empty);
             match problems {
                 Ok(problems) => note(&member, &problems),
-                Err(error) => tracing::debug!(%error, "what is declared cannot be looked at"),
+                Err(error) => tracing::debug!(%error, "cannot read the declared databases and users"),
             }
             last = Some(Done { wanted, process, at: Instant::now(), succeeded });
         }
@@ -88,9 +88,9 @@ fn note(member: &Member, problems: &[String]) {
     });
     if text != member.facts(|facts| facts.undeclared.clone()) {
         if let Some(why) = &text {
-            tracing::warn!(why, "not all that is declared is there");
+            tracing::warn!(why, "not all declared databases and users exist");
         } else {
-            tracing::info!("all that is declared is there");
+            tracing::info!("all declared databases and users exist");
         }
         member.change(|facts| facts.undeclared = text);
     }

@@ -84,7 +84,7 @@ impl<F: Read + Seek> Log<F> {
         let mut head = Vec::new();
         (&mut file).take(HEAD as u64).read_to_end(&mut head)?;
         if !head.starts_with(MAGIC) {
-            return Err(wrong("it is no binary log, or it is encrypted"));
+            return Err(wrong("it is not a binary log, or it is encrypted"));
         }
         let before = gtid::before_log(&head);
         let length = head.get(MAGIC.len() + 9..MAGIC.len() + 13).and_then(|bytes| bytes.try_into().ok());

@@ -131,7 +131,8 @@ async fn look(member: &Member, since: Instant) -> bool {
     let mut step = decide(since.elapsed(), patience, why);
     let alone = member.facts(|facts| may_be_the_only_one(facts, member.flags.flavor));
     if step == Step::End && alone && !has_source(member).await {
-        let why = "its source is not well, and what it received from it may be nowhere else: a start would drop what is not applied";
+        let why = "its source is not well, and the writes received from it may be nowhere else: a start would drop \
+                   those that are not applied";
         step = Step::Stay(why.to_owned());
     }
     let hung = match &step {
@@ -144,7 +145,7 @@ async fn look(member: &Member, since: Instant) -> bool {
         } else {
             tracing::warn!(
                 seconds = patience.as_secs(),
-                "the database does not answer: it has so long before it is ended"
+                "the database does not answer: this is the time it has before the agent ends it"
             );
         }
         member.change(|facts| facts.hung = Some(hung));

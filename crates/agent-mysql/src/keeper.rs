@@ -280,7 +280,7 @@ pub fn secret(path: &Path) -> Result<String, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let text = text.trim_end_matches(['\n', '\r']);
     if text.is_empty() || text.len() > 1024 {
-        return Err(format!("{} is no password of 1 to 1024 bytes", path.display()));
+        return Err(format!("{} is not a password of 1 to 1024 bytes", path.display()));
     }
     Ok(text.to_owned())
 }
@@ -288,6 +288,6 @@ pub fn secret(path: &Path) -> Result<String, String> {
 /// 128 random bits, as text.
 pub fn random() -> Result<String, String> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| format!("there is no randomness: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| format!("cannot read random bytes: {error}"))?;
     Ok(data_encoding::HEXLOWER.encode(&bytes))
 }

@@ -63,7 +63,7 @@ impl Measured {
         match (self.apply_error, self.receive_error) {
             (0, 0) => None,
             (0, error) => Some(format!("it does not receive: error {error} of the database")),
-            (error, _) => Some(format!("it does not apply what it receives: error {error} of the database")),
+            (error, _) => Some(format!("it does not apply the writes that it receives: error {error} of the database")),
         }
     }
 }

@@ -184,7 +184,7 @@ impl Member {
                     self.hangs.send_replace(error == SqlError::Late);
                     let last = self.last().clone().filter(|(_, start, _)| *start == before.start);
                     let age = last.as_ref().map_or(0, |(at, _, _)| at.elapsed().as_secs());
-                    let late = format!("{error}: what is said of it is {age} seconds old");
+                    let late = format!("{error}: this state is {age} seconds old");
                     before.state(name, last.as_ref().map(|(_, _, measured)| measured), purged, Some(late))
                 }
             };
@@ -217,7 +217,9 @@ impl Member {
     pub fn obey(&self, change: impl FnOnce(&mut tillerman_agent::store::Obeyed)) -> Result<(), Refusal> {
         let mut obeyed = self.facts(|facts| facts.obeyed.clone());
         change(&mut obeyed);
-        self.volume.obey(&obeyed).map_err(|error| failed(&format!("what is obeyed cannot be stored: {error}")))?;
+        self.volume
+            .obey(&obeyed)
+            .map_err(|error| failed(&format!("cannot store the orders that were obeyed: {error}")))?;
         self.change(|facts| facts.obeyed = obeyed);
         Ok(())
     }

@@ -164,9 +164,14 @@ fn text(state: &State, counters: &[(String, f64)]) -> String {
     }
     let roles = [Role::Waiting, Role::Fenced, Role::Replica, Role::Primary];
     let roles = roles.map(|role| (format!("{{role=\"{role:?}\"}}"), f64::from(u8::from(role == state.role))));
-    metric("tillerman_mysql_role", Gauge, "What the member does by the last order.", &roles);
+    metric("tillerman_mysql_role", Gauge, "The role that the last order gave the member.", &roles);
     metric("tillerman_mysql_writable", Gauge, "Whether clients can write.", &is(state.writable));
-    metric("tillerman_mysql_acknowledges", Gauge, "Whether it acknowledges what it receives.", &is(state.acknowledges));
+    metric(
+        "tillerman_mysql_acknowledges",
+        Gauge,
+        "Whether it acknowledges the writes that it receives.",
+        &is(state.acknowledges),
+    );
     metric("tillerman_mysql_problem", Gauge, "Whether the agent reports a problem.", &is(state.problem.is_some()));
     #[expect(clippy::cast_precision_loss, reason = "an epoch counts changes of the primary")]
     let epoch = state.epoch as f64;

@@ -164,7 +164,7 @@ async fn end(member: &Arc<Member>) {
         && database.has_ended_in_order()
         && let Err(why) = member.keep_start(&start, &continued)
     {
-        tracing::warn!(why, "cannot store that the database ended in order");
+        tracing::warn!(why, "cannot store the fact that the database ended cleanly");
     }
 }
 

@@ -122,13 +122,16 @@ async fn step(member: &Arc<Member>, sql: &mut Sql, before: &mut Option<Before>) 
         // More commits come into its log behind those that wait. So another one is made, until one is sent to a member that acknowledges.
         Step::Reconnect(_) | Step::Release(_) if sql.flavor == Flavor::Mysql => *before = None,
         Step::Reconnect(dumps) => {
-            tracing::warn!("commits wait for an acknowledgement of what was sent: replicas connect again");
+            tracing::warn!("commits wait for an acknowledgement of writes that were sent: replicas reconnect");
             for dump in dumps {
                 gone(sql.run(&format!("KILL CONNECTION {dump}"), SHORT).await)?;
             }
         }
         Step::Release(statements) => {
-            tracing::warn!(commits = statements.len(), "a replica has what commits wait for: they end");
+            tracing::warn!(
+                commits = statements.len(),
+                "a replica has the writes that commits wait for: the waiting ends"
+            );
             for statement in statements {
                 gone(sql.run(&format!("KILL QUERY ID {statement}"), SHORT).await)?;
             }

@@ -202,7 +202,7 @@ impl Sender {
             written.map_err(|_| format!("{name} hangs"))?.map_err(|error| format!("{name}: {error}"))?;
             part.resize(PART, 0);
             let read = tokio::time::timeout(STALLS, self.output.read(&mut part)).await;
-            let read = read.map_err(|_| "nothing more of the copy comes")?.map_err(|error| error.to_string())?;
+            let read = read.map_err(|_| "the copy stopped arriving")?.map_err(|error| error.to_string())?;
             part.truncate(read);
             if read == 0 {
                 break;
@@ -344,7 +344,7 @@ async fn written(sql: &mut Sql) -> Result<Position, String> {
     let rows =
         sql.rows("SELECT @@GLOBAL.gtid_binlog_state AS state", SHORT).await.map_err(|error| error.to_string())?;
     let state = rows.first().map(|row| row.text("state")).unwrap_or_default();
-    Ok(gtid::position(&gtid::list(&state).ok_or("the database says no position")?))
+    Ok(gtid::position(&gtid::list(&state).ok_or("the database does not report a position")?))
 }
 
 /// Runs what was written after the copy. It is the first that is written to the new data, so that nothing else collides with it.
@@ -469,7 +469,7 @@ impl<'a> Wanted<'a> {
     fn is_reached(&self) -> Result<(), String> {
         match self.until {
             Until::Write(write) if !self.reached => {
-                Err(format!("the write {write} is in none of the logs: they end at {}", shown(&self.has)))
+                Err(format!("none of the logs has the write {write}: they end at {}", shown(&self.has)))
             }
             _ => Ok(()),
         }
@@ -550,6 +550,6 @@ mod tests {
         assert!(choices(&Until::Time(99), "0-1:1-9", &[(1, 9, 100)]).unwrap_err().contains("later"));
         assert!(choices(&Until::Write("0-1:5".parse().unwrap()), "0-1:1-9", &[]).unwrap_err().contains("later"));
         let far = choices(&Until::Write("0-1:50".parse().unwrap()), "0-1:1-9", &[(1, 10, 1)]).unwrap_err();
-        assert!(far.contains("in none of the logs"), "{far}");
+        assert!(far.contains("none of the logs has"), "{far}");
     }
 }

@@ -118,7 +118,7 @@ pub async fn promote(member: &Member, order: &Promote) -> Result<(), Refusal> {
     if role != Role::Primary && took_back {
         return Err(refusal(
             Reason::Impossible,
-            "it has taken writes back, of which some were acknowledged: it has to follow",
+            "it has taken back writes, some of them acknowledged: it has to follow",
         ));
     }
     member.obey(|obeyed| obeyed.promoted = Some(order.acks))?;
@@ -159,7 +159,7 @@ async fn unfollow(member: &Member) -> Result<(), Refusal> {
     member.sql().await?.run(&format!("STOP {replica} IO_THREAD"), STOP).await?;
     let measured = applied(member, APPLY).await?;
     if !measured.has.contains(&measured.got) {
-        return Err(refusal(Reason::NotApplied, "it applies what it received"));
+        return Err(refusal(Reason::NotApplied, "it applies the writes that it received"));
     }
     let mut sql = member.sql().await?;
     sql.run(&format!("STOP {replica}"), STOP).await?;

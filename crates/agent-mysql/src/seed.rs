@@ -97,7 +97,7 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
     let copy = client.copy(&order.donor, STALLS).await.map_err(|error| error.to_string())?;
     let header = |name: &str| {
         let value = copy.headers().get(name).and_then(|value| value.to_str().ok());
-        value.map(str::to_owned).ok_or_else(|| format!("the donor does not say {name}"))
+        value.map(str::to_owned).ok_or_else(|| format!("the donor does not report {name}"))
     };
     if header(DATA)? != order.data {
         return Err("the donor has other data".to_owned());
@@ -140,7 +140,7 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
     }
     if let Some(discard) = &order.discard {
         if *discard != start {
-            return Err("the database has started again, and its data may be another one now".to_owned());
+            return Err("the database has restarted, and its data may have changed".to_owned());
         }
         ended(member).await.map_err(|refusal| refusal.message)?;
         block_in_place(|| member.volume.discard()).map_err(|error| error.to_string())?;
@@ -281,9 +281,9 @@ pub async fn succeeds(child: io::Result<Child>, name: &str) -> Result<(), String
 pub fn position(copy: &Path) -> Result<Vec<gtid::Gtid>, String> {
     let names = ["mariadb_backup_binlog_info", "xtrabackup_binlog_info"];
     let text = names.iter().find_map(|name| std::fs::read_to_string(copy.join(name)).ok());
-    let text = text.ok_or("the copy does not say its position")?;
+    let text = text.ok_or("the copy does not have its position")?;
     let list = text.trim_end().splitn(3, '\t').nth(2).unwrap_or_default().replace('\n', "");
-    gtid::list(&list).ok_or_else(|| "the position of the copy is not understood".to_owned())
+    gtid::list(&list).ok_or_else(|| "the position of the copy is not valid".to_owned())
 }
 
 /// A copy of the data, as a stream of `mariadb-backup`. It ends early if that fails.

@@ -66,7 +66,7 @@ fn of_clause(clause: &str) -> Option<String> {
 /// A salt of the digits of the scheme. The database takes all but `$` and 0.
 fn salt() -> Result<String, String> {
     let mut bytes = [0; SALT];
-    getrandom::fill(&mut bytes).map_err(|error| format!("there is no randomness: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| format!("cannot read random bytes: {error}"))?;
     Ok(bytes.iter().map(|byte| char::from(DIGITS[usize::from(byte & 63)])).collect())
 }
 

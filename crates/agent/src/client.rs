@@ -95,7 +95,7 @@ impl Client {
         if answer.status != 200 {
             return Err(refused(url, &answer));
         }
-        let state = serde_json::from_slice(&answer.body).map_err(|_| failed(url, "its answer is no state"))?;
+        let state = serde_json::from_slice(&answer.body).map_err(|_| failed(url, "its answer is not a state"))?;
         checked(state).map_err(|why| failed(url, &why))
     }
 
@@ -141,7 +141,7 @@ impl Client {
         let secure = match scheme {
             "https" => true,
             "http" => false,
-            _ => return Err(wrong("this is no URL of http or https")),
+            _ => return Err(wrong("this is not a URL of http or https")),
         };
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
         let base = uri.path().trim_end_matches('/');
@@ -158,10 +158,10 @@ impl Client {
             match (secure, self.tls.clone()) {
                 (false, None) => exchange(url, stream, request, head).await,
                 (false, Some(_)) => Err(wrong("certificates are for agents of https")),
-                (true, None) => Err(wrong("there is no certificate to ask it with")),
+                (true, None) => Err(wrong("no certificate is given to ask it with")),
                 (true, Some(tls)) => {
-                    let name =
-                        ServerName::try_from(server.clone()).map_err(|_| wrong("this host is no name of a server"))?;
+                    let name = ServerName::try_from(server.clone())
+                        .map_err(|_| wrong("this host is not a valid name of a server"))?;
                     let stream =
                         TlsConnector::from(tls).connect(name, stream).await.map_err(|error| unreached(&error))?;
                     exchange(url, stream, request, head).await
@@ -248,12 +248,12 @@ fn refused(url: &str, answer: &Answer) -> ClientError {
 fn checked(mut state: State) -> Result<State, String> {
     let is_name = |text: &str| text.len() <= MAX_NAME && text.chars().all(|c| c.is_ascii_graphic());
     if !is_name(&state.start) || !state.data.as_deref().is_none_or(|data| is_name(data) && !data.is_empty()) {
-        return Err(format!("its start or the identity of its data is not of 1 to {MAX_NAME} characters of ASCII"));
+        return Err(format!("its start or the identity of its data does not have 1 to {MAX_NAME} characters of ASCII"));
     }
     let starts = &state.continues;
     if starts.len() > CONTINUED || !starts.iter().all(|start| is_name(start) && !start.is_empty()) {
         return Err(format!(
-            "it continues more than {CONTINUED} starts, or one that is not of 1 to {MAX_NAME} characters of ASCII"
+            "it continues more than {CONTINUED} starts, or one that does not have 1 to {MAX_NAME} characters of ASCII"
         ));
     }
     let is_long = |position: &&Position| position.to_string().len() > MAX_POSITION;

@@ -72,6 +72,6 @@ pub struct Description {
 impl Description {
     /// A header. The error is a sentence.
     pub fn header(&self, name: &str) -> Result<&str, String> {
-        self.headers.get(name).map(String::as_str).ok_or_else(|| format!("the copy does not say {name}"))
+        self.headers.get(name).map(String::as_str).ok_or_else(|| format!("the copy does not have {name}"))
     }
 }

@@ -86,7 +86,7 @@ pub fn client_of_pem(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Arc<
     let chain = certificates("tls.crt", chain)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "tls.key has no private key".to_owned())?;
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().map_err(|_| "TLS is not to be had".to_owned())?;
+    let builder = builder.with_safe_default_protocol_versions().map_err(|_| "TLS is not available".to_owned())?;
     let config = builder.with_root_certificates(roots).with_client_auth_cert(chain, key);
     config.map(Arc::new).map_err(|_| "tls.key does not belong to tls.crt".to_owned())
 }

@@ -45,7 +45,7 @@ impl<In: Transport> Connector<In> for TlsConnector {
             return Ok(Some(Either::A(transport)));
         }
         let host = details.uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let name = ServerName::try_from(host).map_err(|_| ureq::Error::Tls("the host is no DNS name"))?;
+        let name = ServerName::try_from(host).map_err(|_| ureq::Error::Tls("the host is not a DNS name"))?;
         let connection = ClientConnection::new(self.0.clone(), name).map_err(std::io::Error::other)?;
         let transport: Box<dyn Transport> = Box::new(transport);
         let mut socket = TransportAdapter::new(transport, details.current_time.clone());

@@ -83,7 +83,9 @@ fn operator(text: &str) -> Result<(String, String), String> {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let name = match args.cluster_name.split_once('/') {
         Some((kind, name)) if kind.eq_ignore_ascii_case("etcdcluster") => name,
-        Some((kind, _)) => return Err(CliError(format!("{kind} is no kind that is known here: EtcdCluster/NAME"))),
+        Some((kind, _)) => {
+            return Err(CliError(format!("{kind} is not a known kind; the known one is EtcdCluster/NAME")));
+        }
         None => &args.cluster_name,
     };
     let server = Server::connect(&args.cluster)?;
@@ -102,7 +104,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         let plan = Plan::new(seed, args.level, &kinds, size, args.operator.is_some()).map_err(CliError)?;
         println!("seed {seed}");
         if by_policy && kinds.contains(&Kind::Partition) {
-            println!("members are parted by network policies: nobody says whether the network plugin enforces them");
+            println!("network policies separate the members: it is not known whether the network plugin enforces them");
         }
         let path = args.history.clone().unwrap_or_else(|| format!("chaos-{seed}.jsonl").into());
         let file = File::create(&path).map_err(|e| CliError(format!("{}: {e}", path.display())))?;

@@ -27,7 +27,8 @@ fn remarks(made: &Made, no_fields: Option<String>) -> String {
     }
     for opened in &made.opened {
         let path = opened.path.join(".");
-        let _ = writeln!(text, "# spec.{path} takes any value, since {} gives it one of another type.", opened.by);
+        let _ =
+            writeln!(text, "# spec.{path} takes any value, because {} gives it a value of another type.", opened.by);
     }
     text += match made.cut {
         Cut::Nothing => "",

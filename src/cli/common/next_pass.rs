@@ -103,7 +103,7 @@ fn read(path: &Path) -> Result<Value, CliError> {
     let mut object = yaml::parse(&text).map_err(|e| wrong(e.to_string()))?;
     whole_numbers(&mut object);
     if object.get("kind").and_then(Value::as_str).is_none() {
-        return Err(wrong("it is no custom resource".to_owned()));
+        return Err(wrong("it is not a custom resource".to_owned()));
     }
     Ok(object)
 }
@@ -156,7 +156,7 @@ async fn chart(
     }
     let kept = history(namespace, release, cluster)
         .await
-        .map_err(|e| CliError(line(&format!("{}; without the right to read Secrets, {give}", e.whole()))))?;
+        .map_err(|e| CliError(line(&format!("{}; if you cannot read Secrets, {give}", e.whole()))))?;
     let newest = kept.last().ok_or_else(|| CliError(format!("there is no release yet: {give}")))?;
     let revision = newest.revision.revision;
     let wrong = |why: &str| CliError(line(&format!("the chart of revision {revision} cannot be used: {why}; {give}")));
@@ -167,7 +167,8 @@ async fn chart(
         loaded.digest = digest.to_string();
     }
     eprintln!(
-        "note: with the chart in the record of revision {revision}, and without what watches.yaml says of the kind"
+        "note: with the chart in the record of revision {revision}, and without the settings of the kind in \
+         watches.yaml"
     );
     Ok(Some(Arc::new(loaded)))
 }

@@ -157,7 +157,7 @@ fn until(text: &str) -> Result<Until, String> {
     match write.parse::<Position>() {
         // A time without its zone has a `T`.
         Ok(position) if position.count() == 1 && !text.contains('T') => Ok(Until::Write(position)),
-        _ => Err("it is neither `end`, nor a time with its zone, nor one write such as 0-1-150".to_owned()),
+        _ => Err("it must be `end`, a time with its zone, or one write such as 0-1-150".to_owned()),
     }
 }
 
@@ -201,7 +201,7 @@ pub(super) async fn copy(args: &CopyArgs) -> Result<(), CliError> {
         };
         let pruned = pruned.await;
         let pruned =
-            pruned.map_err(|error| CliError(format!("{name} was saved, but old ones not deleted: {error}")))?;
+            pruned.map_err(|error| CliError(format!("{name} was saved, but old backups were not deleted: {error}")))?;
         for name in pruned {
             eprintln!("deleted {name}");
         }
@@ -219,7 +219,7 @@ pub(super) async fn archive_once(args: &ArchiveArgs) -> Result<(), CliError> {
     }
     if args.every.is_none() {
         let End { has, seen, .. } = archived.end;
-        println!("the archive has {has}: all that was acknowledged until {}", seen.strftime("%Y-%m-%dT%H:%M:%SZ"));
+        println!("the archive has {has}: all writes acknowledged until {}", seen.strftime("%Y-%m-%dT%H:%M:%SZ"));
     }
     Ok(())
 }
@@ -295,7 +295,7 @@ async fn find(place: &Place, prefix: &str, args: &SendArgs) -> Result<(String, R
             if is_latest {
                 continue;
             }
-            return Err(BackupError::NotGood(format!("{place}: {} is no good copy", args.name)).into());
+            return Err(BackupError::NotGood(format!("{place}: {} is not a good copy", args.name)).into());
         };
         found = Some(backup.name.clone());
         if record.copy().is_some_and(|copy| chain::fits(copy, args.until.as_ref())) {
@@ -305,8 +305,8 @@ async fn find(place: &Place, prefix: &str, args: &SendArgs) -> Result<(String, R
     let why = match found {
         None if is_latest => format!("there is no good copy whose name begins with {prefix}"),
         None => format!("there is no backup {}", args.name),
-        Some(_) if is_latest => "all copies have later writes than those that are wanted".to_owned(),
-        Some(name) => format!("{name} has later writes than those that are wanted: begin with an older copy"),
+        Some(_) if is_latest => "all copies have later writes than the requested ones".to_owned(),
+        Some(name) => format!("{name} has later writes than the requested ones: begin with an older copy"),
     };
     Err(BackupError::NotGood(format!("{place}: {why}")).into())
 }

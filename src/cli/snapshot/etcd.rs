@@ -7,8 +7,8 @@ use crate::backup::BackupError;
 use crate::cli::common::error::CliError;
 use crate::members::etcd::client::{Access, Tls};
 
-const USER: &str = "The user, where authentication is on; it needs the role root. The password is in ETCDCTL_PASSWORD or \
-    --password-file, or behind the name in ETCDCTL_USER";
+const USER: &str = "The user, where authentication is on; it needs the role root. The password is in ETCDCTL_PASSWORD \
+                    or --password-file, or after the name in ETCDCTL_USER";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct EtcdArgs {
@@ -69,7 +69,7 @@ impl EtcdArgs {
             None => None,
         };
         let password = of_file.or(behind).or_else(|| env("ETCDCTL_PASSWORD"));
-        let password = password.ok_or_else(|| CliError(format!("there is no password of the user {name}")))?;
+        let password = password.ok_or_else(|| CliError(format!("no password is given for the user {name}")))?;
         Ok(Some((name, password)))
     }
 }

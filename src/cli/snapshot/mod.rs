@@ -265,7 +265,7 @@ async fn save(args: &SaveArgs) -> Result<(), CliError> {
     if let Some(policy) = args.keep.policy() {
         let pruned = shelf::prune(&place, args.store.name_prefix(), policy, Some(&name), false).await;
         let pruned =
-            pruned.map_err(|error| CliError(format!("{name} was saved, but old ones not deleted: {error}")))?;
+            pruned.map_err(|error| CliError(format!("{name} was saved, but old backups were not deleted: {error}")))?;
         for name in pruned {
             eprintln!("deleted {name}");
         }
@@ -274,7 +274,10 @@ async fn save(args: &SaveArgs) -> Result<(), CliError> {
 }
 
 async fn prune(args: &PruneArgs) -> Result<(), CliError> {
-    let policy = args.keep.policy().ok_or_else(|| CliError("--keep or --keep-newer says what is kept".into()))?;
+    let policy = args
+        .keep
+        .policy()
+        .ok_or_else(|| CliError("give --keep or --keep-newer: they say which backups are kept".into()))?;
     let place = args.store.open(false)?;
     let names = shelf::prune(&place, args.store.name_prefix(), policy, None, args.dry_run).await?;
     let logs = archive::prune(&place, args.store.name_prefix(), args.dry_run).await?;
@@ -311,7 +314,7 @@ impl DataArgs {
         match need {
             Need::Restore => {}
             Need::HasMember => println!("{} has a member: nothing to do", self.data_dir.display()),
-            Need::Joins => println!("the member joins a cluster that is there: nothing to do"),
+            Need::Joins => println!("the member joins an existing cluster: nothing to do"),
         }
         Ok(need == Need::Restore)
     }

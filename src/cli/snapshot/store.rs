@@ -9,10 +9,11 @@ use crate::cli::common::error::CliError;
 const PREFIX: &str = "etcd";
 
 const STORE: &str =
-    "Where backups are: s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, az://CONTAINER/FOLDER or file:///FOLDER";
-const KEYS: &str = "Keys are read from where the cloud's own programs read them. S3: AWS_ACCESS_KEY_ID and \
-    AWS_SECRET_ACCESS_KEY, or the files AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE with AWS_PROFILE, or what the pod's \
-    identity gives. Google: GOOGLE_APPLICATION_CREDENTIALS. Azure: AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY.";
+    "The place of the backups: s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, az://CONTAINER/FOLDER or file:///FOLDER";
+const KEYS: &str = "Keys are read from the same places as by the cloud's own programs. S3: AWS_ACCESS_KEY_ID and \
+                    AWS_SECRET_ACCESS_KEY, or the files AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE with \
+                    AWS_PROFILE, or the pod's identity. Google: GOOGLE_APPLICATION_CREDENTIALS. Azure: \
+                    AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY.";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct StoreArgs {

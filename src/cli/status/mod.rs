@@ -83,13 +83,14 @@ async fn find(
     }
     let selector = format!("owner=helm,name={name}");
     let secrets = cluster.list(&Resource::secrets(), namespace, &selector).await.map_err(|e| {
-        CliError::new(format!("{e}; without the right to read Secrets, name the custom resource: KIND/{name}"))
+        CliError::new(format!("{e}; if you cannot read Secrets, name the custom resource: KIND/{name}"))
     })?;
     let read = |secret: &Value| secret.get("metadata").and_then(Revision::read).map(|(_, revision)| revision);
     let newest = secrets.iter().filter_map(read).max_by_key(|revision| revision.revision);
     let Some(newest) = newest else {
         return Err(CliError::new(format!(
-            "no release {name} in namespace {namespace}; one that was never installed is found by its custom resource: KIND/{name}"
+            "no release {name} in namespace {namespace}; if it was never installed, name the custom resource: \
+             KIND/{name}"
         )));
     };
     let owner = newest.owner.as_deref().and_then(|owner| owner.split_once(' '));

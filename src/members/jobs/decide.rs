@@ -117,8 +117,7 @@ fn first_look(view: &View<'_>) -> MemberStep<Action> {
         }
         (0, Some(_)) => MemberStep::Stop {
             reason: "OrphanedVolumes",
-            why: "there are volume claims of members from before; delete them, or let spec.volumes.onOrphan be Adopt"
-                .into(),
+            why: "volume claims of earlier members exist; delete them, or set spec.volumes.onOrphan to Adopt".into(),
         },
         (replicas, _) => MemberStep::Latch(Latch { replicas: Some(replicas), bootstrapped: true, ..(*latch).clone() }),
     }
@@ -220,7 +219,7 @@ fn clear(view: &View<'_>, k: u32) -> Option<MemberStep<Action>> {
     if let Some(claim) = first(false).or_else(|| first(true)) {
         if !target.delete_claims || !latch.bootstrapped || !latch.knows(k, claim) {
             let adopt =
-                if target.delete_claims { "" } else { ". With volumes.onOrphan: Adopt it begins with this one" };
+                if target.delete_claims { "" } else { ". With volumes.onOrphan: Adopt it starts with this claim" };
             let why = format!("{}{adopt}", latch.orphan(k, claim));
             return Some(MemberStep::Stop { reason: "OrphanedVolumes", why });
         }

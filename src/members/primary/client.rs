@@ -47,7 +47,7 @@ impl Agents {
         match of_member(self.client.state(url, within).await, member) {
             Ok(state) => Ok(state),
             Err(Failed::Unknown(why)) => Err(why),
-            Err(Failed::Refused(refusal)) => Err(format!("it gives no state: {:?}", refusal.reason)),
+            Err(Failed::Refused(refusal)) => Err(format!("it does not give a state: {:?}", refusal.reason)),
         }
     }
 

@@ -71,7 +71,7 @@ fn without_enough_ackers_nobody_becomes_the_primary() {
     let mut world = World::grown(3);
     world.down.extend([0, 2]);
     let why = world.stops("FailoverUnsafe");
-    assert!(why.contains("these members have to be heard first: db-2"), "{why}");
+    assert!(why.contains("these members have to answer first: db-2"), "{why}");
     assert!(why.contains("tillerman.dev/force-new-cluster=1@1"), "{why}");
     // The other acker is enough.
     world.down.remove(&2);
@@ -429,11 +429,11 @@ fn a_requested_switch_over_that_is_not_safe_is_refused_with_the_reason() {
     let long = format!("1@{}", "x".repeat(62));
     for (text, expected) in [
         ("7", "there is no member db-7, or it leaves"),
-        ("01", "the request is neither the ordinal of a member"),
-        ("-1", "the request is neither the ordinal of a member"),
-        ("db-1", "the request is neither the ordinal of a member"),
-        ("1 @a", "the request is not of less than 64 characters of ASCII"),
-        (&*long, "the request is not of less than 64 characters of ASCII"),
+        ("01", "the request must be the ordinal of a member"),
+        ("-1", "the request must be the ordinal of a member"),
+        ("db-1", "the request must be the ordinal of a member"),
+        ("1 @a", "the request must have fewer than 64 characters of ASCII"),
+        (&*long, "the request must have fewer than 64 characters of ASCII"),
     ] {
         let mut world = World::grown(3);
         let (result, why) = request(&mut world, text);
@@ -548,7 +548,7 @@ fn a_new_acker_that_starts_again_at_once_does_not_count() {
     world.halted.clear();
     world.down.insert(0);
     let why = world.stops("FailoverUnsafe");
-    assert!(why.contains("these members have to be heard first: db-2"), "{why}");
+    assert!(why.contains("these members have to answer first: db-2"), "{why}");
     world.down.clear();
     world.slow.clear();
     world.settle();
@@ -574,7 +574,7 @@ fn an_acker_that_ended_in_order_is_heard() {
             assert_eq!((world.held().epoch, world.primary()), (epoch + 1, 2));
         } else {
             let why = world.stops("FailoverUnsafe");
-            assert!(why.contains("these members have to be heard first: db-2"), "{why}");
+            assert!(why.contains("these members have to answer first: db-2"), "{why}");
         }
     }
 }

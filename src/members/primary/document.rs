@@ -67,7 +67,7 @@ impl Document {
                     "spec.primary.tls is missing: name the Secret with the certificates for agentURL".to_owned()
                 );
             }
-            (Some(_), false) => return Err("spec.primary.tls is for an agentURL of https".to_owned()),
+            (Some(_), false) => return Err("spec.primary.tls is only for an agentURL of https".to_owned()),
             _ => {}
         }
         let config_map = raw.config_map.unwrap_or_else(|| format!("{stateful_set}-roles"));
@@ -205,7 +205,7 @@ mod tests {
             ),
             (with(json!({"onDiverged": ""})), "spec.primary.onDiverged \"\" is unknown; it is Reseed or Keep"),
             (with(json!({"configMap": "A b"})), "spec.primary.configMap is not the name of an object"),
-            (with(json!({"tls": {"secretName": "a"}})), "spec.primary.tls is for an agentURL of https"),
+            (with(json!({"tls": {"secretName": "a"}})), "spec.primary.tls is only for an agentURL of https"),
             (
                 with(json!({"agentURL": "https://$(POD).m:1", "tls": {"secretName": "../a"}})),
                 "spec.primary.tls.secretName is not the name of an object",

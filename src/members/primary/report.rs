@@ -247,7 +247,7 @@ mod tests {
         let expected = json!({
             "primary": "db-1",
             "safeToFailOver": false,
-            "unsafeBecause": "these members have to be heard first: db-2 (connection refused)",
+            "unsafeBecause": "these members have to answer first: db-2 (connection refused)",
             "members": [
                 {"name": "db-0", "role": "Replica", "receiving": true, "lag": 1.0},
                 {"name": "db-1", "role": "Primary", "writable": true, "version": "11.8.9"},

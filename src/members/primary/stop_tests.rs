@@ -10,7 +10,7 @@ fn volumes_that_are_there_already_are_taken_only_if_the_chart_says_so() {
     let mut world = World::new(3);
     world.members.insert(2, Member { data: Some("u".into()), log: vec![(2, 1)], applied: 1, ..Member::default() });
     let why = world.stops("OrphanedVolumes");
-    assert!(why.contains("claims of db are there already"), "{why}");
+    assert!(why.contains("claims of db already exist"), "{why}");
     assert_eq!((world.replicas, &world.roles), (0, &None));
     world.target.adopt_claims = true;
     world.settle();

@@ -103,7 +103,7 @@ pub fn next(view: &View<'_>) -> OperationStep {
 fn forward(view: &View<'_>) -> OperationStep {
     let View { running, placed, live, now, .. } = *view;
     if placed.is_empty() {
-        let why = format!("the release has no operation {} any more", running.name);
+        let why = format!("the release no longer has an operation {}", running.name);
         return OperationStep::Remember(ended(running, OperationResult::Failed, why));
     }
     if let Some(step) = outdated(view) {

@@ -158,9 +158,9 @@ impl Run<'_> {
                 }
                 Ok(None) => {}
                 Err(error) if error.reason() == "Forbidden" => {
-                    why = why.and("; what it wrote is not known: ").and(error.text());
+                    why = why.and("; its log cannot be read: ").and(error.text());
                 }
-                Err(error) => tracing::info!(%error, hook = %hook.id, "what a failed hook wrote is not known"),
+                Err(error) => tracing::info!(%error, hook = %hook.id, "cannot read the log of a failed hook"),
             }
         }
         let error = Error::Hook { event, hook: hook.id.to_string(), why, timeout };

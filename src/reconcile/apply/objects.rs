@@ -418,7 +418,7 @@ impl One<'_> {
         self.body = Cow::Owned(reshaped.body);
         if !owners.is_empty() {
             let text = format!(
-                "{} does not go with what the chart says and is removed; it had been set by {}",
+                "{} conflicts with the chart and is removed; {} had set it",
                 reshaped.paths.join(", "),
                 owners.join(", ")
             );
@@ -534,7 +534,7 @@ impl One<'_> {
     }
 
     fn note_mended(&mut self, what: &str) {
-        let bare = "the API server does not take a part of it as the chart has it";
+        let bare = "the API server does not accept a part of the object as the chart has it";
         let text = Text::foreign_or(what.to_owned(), bare);
         let notice = Notice { reason: "ManifestMended", text, warning: true };
         if !self.notices.contains(&notice) {
@@ -635,7 +635,8 @@ impl One<'_> {
             match self.objects.observed.cluster.list(&resource, namespace, "").await {
                 Ok(all) => self.is_autoscaled |= all.iter().any(|autoscaler| scales(&kind.kind, autoscaler, id)),
                 // Without the right to read them, only those of the release are known.
-                Err(error) if error.is_forbidden() => tracing::debug!(%error, "autoscalers of others are not known"),
+                Err(error) if error.is_forbidden() => tracing::debug!(%error, "autoscalers of other clients are not \
+                     known"),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -705,10 +706,8 @@ impl One<'_> {
         };
         let (before, now) = (Value::Object(before.body.clone()), Value::Object(self.object.body.clone()));
         for survivor in managers::survivors(managed(answer), &before, &now) {
-            let text = format!(
-                "the chart does not have {} any more, and it stays because {} owns it",
-                survivor.path, survivor.manager
-            );
+            let text =
+                format!("the chart no longer has {}, and it stays because {} owns it", survivor.path, survivor.manager);
             self.notices.push(Notice { reason: "FieldStays", text: Text::own(text), warning: true });
         }
     }

@@ -73,7 +73,7 @@ impl Run<'_> {
 
     pub async fn create_rollback(&mut self, revision: u64, to: u64) -> Result<(), Error> {
         let Some(target) = &self.observed.target else {
-            return Err(Error::Record(RecordError::Corrupted("the revision to go back to is gone")));
+            return Err(Error::Record(RecordError::Corrupted("the revision to roll back to is gone")));
         };
         let record = target.rollback(revision, &jiff::Timestamp::now().to_string());
         let goal = self.observed.facts.history.iter().find(|r| r.revision == to);

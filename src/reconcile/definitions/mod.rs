@@ -46,7 +46,7 @@ const LAST_LOOK: Duration = Duration::from_secs(600);
 
 /// What is said of a chart that is not loaded any more.
 const SET_ASIDE: &str =
-    "the operator's process was ended twice while it worked on this chart; it is tried again when the spec changes";
+    "the operator's process ended twice while it worked on this chart; the operator tries again when the spec changes";
 /// Charts that are loaded at the same time.
 const LOADS: usize = 8;
 
@@ -261,7 +261,8 @@ impl Definitions {
     fn end(&self, serving: &Serving) {
         serving.stop.cancel();
         self.ctx.cache.retire(serving.kind);
-        tracing::info!(kind = %self.ctx.kinds.get(serving.kind).gvk(), "the definition is gone; its kind is not served any more");
+        tracing::info!(kind = %self.ctx.kinds.get(serving.kind).gvk(), "the definition is gone; its kind is no longer \
+             served");
     }
 }
 

@@ -160,7 +160,8 @@ impl Definitions {
             return Err(Verdict::new(
                 Reason::Conflict,
                 format!(
-                    "the CustomResourceDefinition {} exists and is not of this definition. To give it to this one: kubectl label crd {} {DEFINITION}={name}",
+                    "the CustomResourceDefinition {} exists and does not belong to this definition. To change that: \
+                     kubectl label crd {} {DEFINITION}={name}",
                     id.name, id.name
                 ),
             ));

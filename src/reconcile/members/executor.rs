@@ -115,7 +115,7 @@ impl SetPass<'_> {
         let did = |what: String| (Doing::Done(what), Some(Duration::ZERO));
         let acts = matches!(step, MemberStep::Act(_) | MemberStep::Stop { .. });
         if acts && self.is_strict() && !self.is_current().await? {
-            return Ok(((Doing::Waiting("the custom resource, which changed".to_owned()), Some(STALE)), latch));
+            return Ok(((Doing::Waiting("the changed custom resource to be read".to_owned()), Some(STALE)), latch));
         }
         let done = match step {
             MemberStep::Quiet => (Doing::Nothing, None),
@@ -159,7 +159,7 @@ impl SetPass<'_> {
                 Err(error) => return Err(error),
                 Ok(false) => (Doing::Waiting(format!("the record that has StatefulSet {name}")), Some(UNKNOWN)),
                 Ok(true) => {
-                    let note = format!("StatefulSet {name}: no pod but {name}-{ordinal}");
+                    let note = format!("StatefulSet {name}: no pod except {name}-{ordinal}");
                     event(self.observed, self.ctx, true, "MembersScaled", note.clone());
                     did(note)
                 }
@@ -173,7 +173,7 @@ impl SetPass<'_> {
                 let id = self.id(&claims, &name);
                 self.observed.cluster.delete(&claims, &id, Some(&uid), false).await?;
                 let note = format!(
-                    "StatefulSet {}: claim {name} is deleted, its member has left or is replaced",
+                    "StatefulSet {}: claim {name} is deleted, because its member has left or is replaced",
                     self.set.target
                 );
                 event(self.observed, self.ctx, true, "ClaimDeleted", note);

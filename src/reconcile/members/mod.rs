@@ -40,7 +40,7 @@ use registry::driver;
 const NO_HOOK: i64 = 300;
 
 /// What the status adds about a deletion that is held.
-const HELD: &str = " (nothing is deleted before; tillerman.dev/hooks: \"off\" deletes without it)";
+const HELD: &str = " (the operator deletes nothing before that; tillerman.dev/hooks: \"off\" deletes without it)";
 
 /// What it adds where the chart has no such hook.
 const MUST: &str = " while the annotation tillerman.dev/deletion-policy is snapshot";
@@ -214,7 +214,8 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
         // The status was lost, or the StatefulSet was taken over.
         if workload.replicas > 0 && stored(&status, &set.name).is_none() && matches!(doing, Doing::Done(_)) {
             let note = format!(
-                "StatefulSet {}: the status of the custom resource remembers nothing of its members; they are taken as they are",
+                "StatefulSet {}: the status of the custom resource has no record of its members; the operator \
+                 continues with their current state",
                 set.target
             );
             event(observed, ctx, true, "MembersForgotten", note);

@@ -74,7 +74,7 @@ pub fn look(
     }
     let count: usize = state.releases.values().map(|facts| facts.pods.len()).sum();
     if left_out > 0 {
-        return Some(format!("it is about more than {MAX_RELEASES} custom resources; name fewer in spec.selector"));
+        return Some(format!("it covers more than {MAX_RELEASES} custom resources; select fewer in spec.selector"));
     }
     (count > MAX_PODS).then(|| {
         for facts in state.releases.values_mut() {
@@ -82,7 +82,7 @@ pub fn look(
         }
         state.knows_pods = false;
         format!(
-            "it is about more than {MAX_PODS} pods, so none is reported; name fewer custom resources in spec.selector"
+            "it covers more than {MAX_PODS} pods, so it reports none; select fewer custom resources in spec.selector"
         )
     })
 }

@@ -304,7 +304,7 @@ impl Notices {
         }
         let left_out = state.templates_left_out(held.generation);
         let problem = problem.or_else(|| {
-            let text = |why| format!("{why}; messages have the usual words until the spec changes");
+            let text = |why| format!("{why}; messages have the default text until the spec changes");
             left_out.map(|why| (Reason::TemplateFailed, text(why)))
         });
         let (reason, message) = problem.unwrap_or((Reason::Watching, String::new()));
@@ -430,7 +430,7 @@ async fn compose(
             Ok(composed) => return composed,
             Err(error) => error.to_string(),
         },
-        None => "the operator's process was ended twice while it rendered the template".to_owned(),
+        None => "the operator's process ended twice while it rendered the template".to_owned(),
     };
     let mut usual = with(false)();
     usual.message.body.extend([format!("\nA template of the notice failed: {error}\n")]);

@@ -41,9 +41,9 @@ const HEAD: usize = 16 << 10;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// What the author of a notice reads of a host that only the operator may be able to reach.
-const HIDDEN: &str = "the target did not take the message. The operator's log has the reason, which is not shown here, because others may not \
-                      be able to reach this host; tillerman notice test tries it from your machine, and --notice-hosts of the operator \
-                      shows reasons for the hosts that it names";
+const HIDDEN: &str = "the target did not accept the message. The reason is in the operator's log, and not here, \
+                      because other users may not be able to reach this host; tillerman notice test tries it from your \
+                      machine, and with --notice-hosts the operator shows the reasons for the named hosts";
 
 /// Why a message was not taken.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl Sender {
             }
         };
         let late = || {
-            Failure::for_now(format!("the target did not take the message within {} seconds", deadline.as_secs_f32()))
+            Failure::for_now(format!("the target did not accept the message within {} seconds", deadline.as_secs_f32()))
         };
         let result = tokio::time::timeout_at(ends, sending).await.unwrap_or_else(|_| Err(late()));
         match result {
@@ -106,7 +106,7 @@ impl Sender {
                     namespace,
                     message = message.id,
                     error = bound(&failure.text),
-                    "why a notice was not taken"
+                    "the target did not accept a notice"
                 );
                 tokio::time::sleep_until(ends).await;
                 Err(Failure::for_now(HIDDEN.to_owned()))
@@ -319,7 +319,7 @@ fn said(error: &SmtpError) -> Failure {
     } else if error.is_timeout() {
         "the server did not answer in time".to_owned()
     } else if error.is_response() {
-        "what answered does not speak SMTP".to_owned()
+        "the server that answered does not speak SMTP".to_owned()
     } else {
         "the connection failed".to_owned()
     };

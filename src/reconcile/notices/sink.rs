@@ -113,7 +113,7 @@ impl Sink<DynamicObject> for NoticeSink {
     }
 
     fn blind(&mut self, why: String) {
-        tracing::warn!(%why, "notices cannot be watched: nobody is sent anything");
+        tracing::warn!(%why, "notices cannot be watched: no message is sent");
         let _ = self.news.send(News::Complete(self.scope.clone()));
         self.blind.cancel();
     }

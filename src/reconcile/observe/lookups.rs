@@ -149,7 +149,8 @@ pub async fn read(owner: &Owner, key: &ReleaseKey, period: Duration, cluster: &C
             }
             // A rendering would fail now, so the deployed objects stay as they are.
             Err(error) => {
-                tracing::debug!(%error, name = %key.name, namespace = %key.namespace, "what was looked up cannot be read again");
+                tracing::debug!(%error, name = %key.name, namespace = %key.namespace, "cannot read the objects again \
+                     that templates looked up");
             }
         }
     }

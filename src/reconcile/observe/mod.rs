@@ -454,8 +454,8 @@ fn refusal(owner: &Owner, cr: &Cr, served: &Served, ctx: &Context) -> Option<Ref
     }
     if owner.release_name.len() > MAX_NAME {
         let message = format!(
-            "the name has {} characters; a release name, which it becomes, can have {MAX_NAME}. Use a shorter name, or choose one \
-             for the release with the annotation {RELEASE_NAME}, where the kind allows it",
+            "the name has {} characters; it becomes the name of the release, which can have {MAX_NAME}. Use a shorter \
+             name, or choose a name for the release with the annotation {RELEASE_NAME}, where the kind allows it",
             owner.release_name.len()
         );
         return refuse("NameTooLong", message);
@@ -468,15 +468,15 @@ fn renamed(key: &ReleaseKey, owner: &Owner, ctx: &Context) -> Option<Refusal> {
     let (name, (target, other)) = (&owner.release_name, ctx.cache.other_release(key)?);
     if owner.release_namespace != target {
         let message = format!(
-            "the release is in namespace {} and cannot move to {target}: take back what names the namespace (the annotation \
-             {TARGET_NAMESPACE}, or targetNamespace in watches.yaml), or make another custom resource",
+            "the release is in namespace {} and cannot move to {target}: revert the setting of the namespace (the \
+             annotation {TARGET_NAMESPACE}, or targetNamespace in watches.yaml), or create a new custom resource",
             owner.release_namespace
         );
         return Some(Refusal { reason: "ReleaseMoved", message });
     }
     let message = format!(
-        "the release is called {name} and cannot be called {other}: take back what names it (the annotation {RELEASE_NAME}, or \
-         releaseSuffix in watches.yaml), or make another custom resource"
+        "the release is called {name} and cannot be called {other}: revert the setting of the name (the annotation \
+         {RELEASE_NAME}, or releaseSuffix in watches.yaml), or create a new custom resource"
     );
     Some(Refusal { reason: "ReleaseRenamed", message })
 }
@@ -505,8 +505,8 @@ fn foreign(owner: &Owner, cr: &Cr, switches: &Switches, ctx: &Context, history: 
         // After an uninstall that kept the history, the name is free.
         return (newest.status != Status::Uninstalled && !switches.take_ownership).then(|| {
             format!(
-                "a Helm release {name} exists {here} and was not made for this custom resource; with the annotation \
-                 {TAKE_OWNERSHIP}: \"true\" on the custom resource it is taken over"
+                "a Helm release {name} exists {here} and was not made for this custom resource; set the annotation \
+                 {TAKE_OWNERSHIP}: \"true\" on the custom resource to take it over"
             )
         });
     };

@@ -148,7 +148,8 @@ fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> 
         return Ok(None);
     };
     if observed.owner.namespace.as_ref().is_some_and(|own| own != namespace) {
-        let why = "the chart has members, whose Jobs and ConfigMaps belong to the custom resource: the release has to be in its namespace";
+        let why = "the chart has members, and their Jobs and ConfigMaps belong to the custom resource: the release has \
+                   to be in its namespace";
         return Err(Error::Manifest(format!("{why}, and not in {namespace}")));
     }
     // What cannot be remembered is refused before anything is written.

@@ -92,7 +92,7 @@ impl ObjectWatches {
         }
         started.remove(key);
         self.shared.cache.unwatch(key);
-        tracing::debug!(kind = %key.0, "no release needs the watch any more");
+        tracing::debug!(kind = %key.0, "no release needs the watch now");
         None
     }
 

@@ -102,6 +102,6 @@ async fn follow(source: &WatchKey, shared: &Shared, stop: &CancellationToken) {
     let mut sink = SourceSink::new(source.clone(), Arc::clone(&shared.sources), move |keys| queue.add_all(keys));
     if watch(api, selector, shared.manner(), &mut sink, stop).await == End::Gone {
         shared.discovery.forget(&source.0);
-        blind("the API server does not serve it any more");
+        blind("the API server no longer serves it");
     }
 }

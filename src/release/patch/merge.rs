@@ -40,7 +40,7 @@ pub fn merge(
         Some("delete") => return Ok(None),
         Some("replace") => return Ok(Some(cleaned(patch))),
         None | Some("merge") => {}
-        Some(_) => return Err(format!("{DIRECTIVE} is none of delete, replace and merge")),
+        Some(_) => return Err(format!("{DIRECTIVE} must be one of delete, replace and merge")),
     }
     for value in base.values() {
         super::copied(value)?;

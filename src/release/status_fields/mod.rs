@@ -304,7 +304,7 @@ fn read(hook: &Hook) -> Result<Vec<Field>, String> {
     let mut document = Fields::of("the document", Some(body(hook)?.into()), &known)?;
     let fields = match document.take("fields") {
         Some(Value::Object(fields)) => fields,
-        None => return Err("fields is missing: which fields the status shall have".to_owned()),
+        None => return Err("fields, the fields of the status, is missing".to_owned()),
         Some(_) => return Err("fields is not an object".to_owned()),
     };
     fields.into_iter().map(|(name, said)| field(name, said)).collect()
@@ -313,7 +313,8 @@ fn read(hook: &Hook) -> Result<Vec<Field>, String> {
 fn field(name: String, said: Value) -> Result<Field, String> {
     if !is_name(&name) {
         return Err(format!(
-            "fields.{name}: a name has letters and digits, begins with a small letter, and has 63 at most"
+            "fields.{name}: a name has letters and digits, begins with a lower-case letter, and has at most 63 \
+             characters"
         ));
     }
     if RESERVED.contains(&name.as_str()) {
@@ -326,17 +327,17 @@ fn field(name: String, said: Value) -> Result<Field, String> {
     let column = match said.take("column") {
         None => false,
         Some(Value::Bool(column)) => column,
-        Some(_) => return Err(format!("{at}.column is neither true nor false")),
+        Some(_) => return Err(format!("{at}.column must be true or false")),
     };
     if column && matches!(kind, FieldType::Array | FieldType::Object) {
-        return Err(format!("{at}.column: a column shows no {}", kind.as_str()));
+        return Err(format!("{at}.column: a column cannot show {}", kind.as_str()));
     }
     let description = said.text("description")?;
     let source = match (said.take("value"), said.take("from"), said.text("members")?, said.text("field")?) {
         (Some(value), None, None, None) => Source::Value(constant(value, kind, &at)?),
         (None, Some(place), None, None) => Source::From(read_place(place, &at)?),
         (None, None, Some(document), Some(field)) => Source::Members { document, field },
-        (None, None, Some(_), None) => return Err(format!("{at}.field is missing: what of the members it shows")),
+        (None, None, Some(_), None) => return Err(format!("{at}.field, the fact of the members to show, is missing")),
         (None, None, None, None) => return Err(format!("{at} has none of value, from, and members with field")),
         _ => return Err(format!("{at} has more than one of value, from, and members with field")),
     };
@@ -388,7 +389,7 @@ fn check_source(source: &Source, known: Known<'_>) -> Result<(), String> {
         Source::From(place) => check_place(place, known),
         Source::Members { document, .. } if !known.members.contains(&document.as_str()) => Err(match known.members {
             [] => format!("members: there is no Members {document}; the chart has none"),
-            names => format!("members: there is no Members {document}; there are {}", names.join(", ")),
+            names => format!("members: there is no Members {document}; the chart has {}", names.join(", ")),
         }),
         Source::Members { field, .. } if !known.facts.contains(&field.as_str()) => {
             Err(format!("field {field:?} is unknown; there are {}", known.facts.join(", ")))
@@ -401,7 +402,7 @@ fn check_source(source: &Source, known: Known<'_>) -> Result<(), String> {
 fn check_place(place: &Place, known: Known<'_>) -> Result<(), String> {
     let (gvk, name) = (place.gvk(), &place.name);
     if is_secret(&gvk) {
-        return Err("from: what a Secret holds is not shown; show its name, as a value".to_owned());
+        return Err("from: the content of a Secret is not shown; show its name, as a value".to_owned());
     }
     let named = |o: &&Object| o.gvk.group == gvk.group && o.gvk.kind == gvk.kind && o.name == *name;
     let here = |o: &&Object| {

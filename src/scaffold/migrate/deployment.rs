@@ -219,7 +219,7 @@ pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut Report) {
         report.note(
             proxy,
             None,
-            "kube-rbac-proxy stands before the metrics",
+            "kube-rbac-proxy protects the metrics",
             "nothing; Tillerman can protect them itself: --metrics-secure --metrics-require-rbac --metrics-bind-address=:8443",
         );
     }
@@ -320,7 +320,7 @@ fn unknown(project: &Project<'_>, manager: &Manager<'_>, given: &Given<'_>, repo
     match instead {
         Some(instead) => {
             let remedy = match instead.as_slice() {
-                [] => "remove it: nothing is in its place".to_owned(),
+                [] => "remove it: Tillerman has no replacement".to_owned(),
                 all => all.join(" "),
             };
             replaced(project, given, &instead, (&what, &remedy), report);

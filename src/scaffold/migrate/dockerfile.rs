@@ -63,7 +63,7 @@ fn one(path: &str, text: &str, base: &str, report: &mut Report) {
             path,
             Some(run.line),
             "RUN needs a shell, and the image of Tillerman has the program alone",
-            "run it in a stage of its own (FROM … AS build), and COPY --from=build what it made",
+            "run it in a stage of its own (FROM … AS build), and COPY --from=build its results",
         );
     }
     if !name_of(base).contains("helm-operator") {

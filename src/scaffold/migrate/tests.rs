@@ -212,8 +212,8 @@ fn a_rule_is_added_before_the_marker_of_kubebuilder_and_not_where_something_foll
         all
     };
     let found = edited(with(&role)).remove("config/rbac/role.yaml").unwrap();
-    let end = "watch]\n# to be the owner that blocks the deletion of its objects\n- apiGroups:\n  - a.io\n  resources:\n  - webs/finalizers\n  \
-               verbs:\n  - update\n\n# +kubebuilder:scaffold:rules\n";
+    let end = "watch]\n# to own objects whose deletion it blocks\n- apiGroups:\n  - a.io\n  resources:\n  - \
+               webs/finalizers\n  verbs:\n  - update\n\n# +kubebuilder:scaffold:rules\n";
     assert!(found.ends_with(end), "{found}");
     assert!(changes(&with(&other)).iter().any(|c| c.starts_with("config/rbac/role.yaml by hand")));
 }
@@ -240,7 +240,8 @@ fn a_project_of_before_operator_sdk_1_is_understood() {
     assert_eq!(
         changes(&all),
         [
-            "deploy/crds/a.io_webs_crd.yaml:1 by hand apiextensions.k8s.io/v1beta1 is served by no Kubernetes since 1.22",
+            "deploy/crds/a.io_webs_crd.yaml:1 by hand Kubernetes has not served apiextensions.k8s.io/v1beta1 since \
+             1.22",
             "deploy/operator.yaml:5 without --leader-elect, two operators run for a moment when the image changes",
         ]
     );

@@ -37,7 +37,7 @@ pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut Report) {
     };
     let watches = match read(text) {
         Ok(watches) => watches,
-        Err(why) => return report.change(WATCHES, None, &why, "mend it; tillerman run does not start with it"),
+        Err(why) => return report.change(WATCHES, None, &why, "fix it; tillerman run does not start with it"),
     };
     for warning in &watches.warnings {
         report.note(WATCHES, line_in(warning), warning, "helm-operator ignores it too: remove it, or correct its name");

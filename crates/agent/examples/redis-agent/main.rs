@@ -80,13 +80,13 @@ fn settings() -> Result<Settings, String> {
         data: var("DATA").unwrap_or_default(),
     };
     if !is_member(&settings.member) {
-        return Err("HOSTNAME is no DNS label".to_owned());
+        return Err("HOSTNAME is not a DNS label".to_owned());
     }
     if !settings.bind.bytes().all(|b| b.is_ascii_alphanumeric() || b"*.:- ".contains(&b)) {
-        return Err("BIND is no list of addresses".to_owned());
+        return Err("BIND is not a list of addresses".to_owned());
     }
     if !settings.data.is_empty() && !is_identity(&settings.data) {
-        return Err("DATA is no identity of data".to_owned());
+        return Err("DATA is not a valid identity of data".to_owned());
     }
     Ok(settings)
 }

@@ -178,7 +178,9 @@ impl Member {
     pub fn obey(&self, change: impl FnOnce(&mut Obeyed)) -> Result<(), Refusal> {
         let mut obeyed = self.facts(|facts| facts.obeyed.clone());
         change(&mut obeyed);
-        self.volume.obey(&obeyed).map_err(|error| failed(&format!("what is obeyed cannot be stored: {error}")))?;
+        self.volume
+            .obey(&obeyed)
+            .map_err(|error| failed(&format!("cannot store the orders that were obeyed: {error}")))?;
         self.change(|facts| facts.obeyed = obeyed);
         Ok(())
     }

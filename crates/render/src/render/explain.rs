@@ -103,7 +103,7 @@ fn hint(missing: &Missing, prefix: &str) -> String {
         }
         Missing::Table { path, field, is } => {
             let of = if path.is_empty() { "the dot here" } else { &format!("`{path}`") };
-            format!("{of} is {is}, but the template wants `{field}` of it, which only a table has")
+            format!("{of} is {is}, but the template reads `{field}` of it, which only a table has")
         }
         Missing::Function { name, nearest } => {
             let meant = nearest.as_ref().map_or(String::new(), |name| format!("; did you mean `{name}`?"));

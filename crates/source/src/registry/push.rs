@@ -103,7 +103,7 @@ impl Registry<'_> {
             _ => return Err(refusal("GET", &answer)),
         };
         let Some(list) = index.get_mut("manifests").and_then(Value::as_array_mut) else {
-            return fail(format!("GET \"{}\": it is no index", shown(&link)));
+            return fail(format!("GET \"{}\": it is not an index", shown(&link)));
         };
         if list.iter().any(|entry| entry["digest"] == digest.as_str()) {
             return Ok(());
@@ -148,7 +148,7 @@ fn upload_link(answer: &Response, digest: &str) -> Result<String, SourceError> {
     let next = fluent_uri::UriRef::parse(location).ok().filter(|_| !location.is_empty()).zip(base);
     let next = next.and_then(|(next, base)| next.resolve_against(&base).ok()).map(fluent_uri::Uri::into_string);
     let Some(next) = next.filter(|next| !next.contains('#')) else {
-        return fail(format!("POST \"{}\": it names no place for the upload", shown(&answer.link)));
+        return fail(format!("POST \"{}\": it does not name a place for the upload", shown(&answer.link)));
     };
     if crate::link::scheme(&answer.link) == "https" && crate::link::scheme(&next) != "https" {
         return fail(format!("POST \"{}\": an upload over http is refused", shown(&answer.link)));
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(link(from, "/v2/c/blobs/uploads/1").unwrap(), "https://a.b/v2/c/blobs/uploads/1?digest=sha256%3Aab");
         assert_eq!(link(from, "https://c.d/1?_state=x").unwrap(), "https://c.d/1?_state=x&digest=sha256%3Aab");
         assert!(link(from, "http://a.b/1").unwrap_err().0.contains("over http is refused"));
-        assert!(link(from, "").unwrap_err().0.contains("names no place"));
+        assert!(link(from, "").unwrap_err().0.contains("does not name a place"));
         assert!(link(from, "/1#x").is_err());
         assert!(link("http://a.b/v2/", "http://a.b/1").is_ok());
     }

@@ -165,10 +165,10 @@ fn check(resource: &Resource) -> Result<(), CliError> {
     let is_kind =
         kind.starts_with(|c: char| c.is_ascii_uppercase()) && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if !is_kind || kind.len() > 50 {
-        return Err(CliError(format!("--kind: {kind:?} is no kind such as WebServer")));
+        return Err(CliError(format!("--kind: {kind:?} is not a kind such as WebServer")));
     }
     if let Some(plural) = resource.plural.as_ref().filter(|plural| !dns::is_label(plural)) {
-        return Err(CliError(format!("--plural: {plural:?} is no plural such as webservers")));
+        return Err(CliError(format!("--plural: {plural:?} is not a plural such as webservers")));
     }
     Ok(())
 }

@@ -161,9 +161,9 @@ fn word(outcome: Outcome) -> Option<&'static str> {
 
 fn remark(outcome: Outcome, path: &str) -> String {
     match outcome {
-        Outcome::NotOurs => format!(": it was there before; {GENERATED}/{path} has what is generated"),
-        Outcome::Left => ": you edited it; it is not generated any more".to_owned(),
-        Outcome::Merged => ": it has your edits and what changed".to_owned(),
+        Outcome::NotOurs => format!(": it existed before; the generated file is {GENERATED}/{path}"),
+        Outcome::Left => ": you edited it; it is no longer generated".to_owned(),
+        Outcome::Merged => ": it has your edits and the changes".to_owned(),
         _ => String::new(),
     }
 }

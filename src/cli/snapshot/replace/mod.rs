@@ -103,7 +103,7 @@ impl ReplaceArgs {
 pub async fn replace(args: &ReplaceArgs) -> Result<(), CliError> {
     let world = World::new(&args.cluster, &args.namespace, &args.job).await?;
     if world.is_finished().await? {
-        println!("{} has been restored, which is done once: nothing to do", args.cluster);
+        println!("{} has already been restored: nothing to do", args.cluster);
         // What was said then stays said.
         return report(args, &json!({}));
     }
@@ -114,7 +114,7 @@ pub async fn replace(args: &ReplaceArgs) -> Result<(), CliError> {
     }
     if cluster["spec"]["paused"] == true {
         return Err(CliError(format!(
-            "EtcdCluster {}: spec.paused is true, so no member would come back",
+            "EtcdCluster {}: spec.paused is true, so no member would start again",
             args.cluster
         )));
     }

@@ -352,7 +352,7 @@ pub(super) fn incomplete(c: &Cluster) -> Option<MemberStep<Action>> {
     let why = if names.is_empty() {
         return None;
     } else {
-        format!("members that are not as they should be: {}", names.join(", "))
+        format!("members that are not healthy: {}", names.join(", "))
     };
     Some(MemberStep::Wait { why, after: LATER })
 }

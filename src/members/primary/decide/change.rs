@@ -132,7 +132,7 @@ impl Scene<'_> {
 
     fn to_be_heard(&self) -> String {
         let missing = self.held.ackers.iter().copied().filter(|k| self.heard(*k).is_none());
-        format!("these members have to be heard first: {}", self.pods(missing))
+        format!("these members have to answer first: {}", self.pods(missing))
     }
 
     fn is_enough(&self, heard: usize) -> bool {
@@ -164,12 +164,13 @@ impl Scene<'_> {
         let pod = self.pod(p);
         let offer = self.offer().map_or_else(String::new, |(k, said)| {
             format!(
-                " To go on with {} and lose what only others have, annotate the custom resource with {}={said}.",
+                " To continue with {} and lose the writes that only others have, annotate the custom resource with \
+                 {}={said}.",
                 self.pod(k),
                 crate::names::FORCE_NEW_CLUSTER
             )
         });
-        stop("FailoverUnsafe", format!("{why}. Bring {pod} or them back.{offer}"))
+        stop("FailoverUnsafe", format!("{why}. Bring {pod} or those members back.{offer}"))
     }
 
     /// The statement by which a person accepts a loss: the epoch and the ordinal that goes on.
@@ -242,10 +243,10 @@ impl Scene<'_> {
         }
         let fenced = self.fenced();
         if fenced.iter().any(|(_, a)| a.applying && !a.has.contains(&a.got)) {
-            return Some(wait("members to apply what they received".into(), SOON));
+            return Some(wait("members to apply the writes that they received".into(), SOON));
         }
         let why = format!(
-            "{} have writes that the others lack: which of them goes on, a person has to decide",
+            "{} have writes that the others lack: a person has to decide which of them continues",
             self.pods(fenced.iter().map(|(k, _)| *k))
         );
         Some(stop("Diverged", why))
@@ -260,7 +261,7 @@ impl Scene<'_> {
             Some(problem) if !answer.applying => {
                 stop("ReplicaBroken", format!("{pod} has the most writes and cannot apply them: {problem}"))
             }
-            _ => wait(format!("{pod} to apply what it received"), SOON),
+            _ => wait(format!("{pod} to apply the writes that it received"), SOON),
         })
     }
 
@@ -397,14 +398,14 @@ impl Scene<'_> {
     fn can_take_over(&self, k: u32) -> Result<f64, String> {
         let pod = self.pod(k);
         if k >= self.workload.replicas.min(self.target.size) {
-            return Err(format!("there is no member {pod}, or it leaves"));
+            return Err(format!("the member {pod} does not exist, or it leaves"));
         }
         let Some(answer) = self.follows(k) else {
             return Err(format!("{pod} does not follow the primary{}", self.reason(k)));
         };
         if !self.is_near(answer) {
             return Err(format!(
-                "{pod} lags more than {} seconds, or does not apply what it receives",
+                "{pod} lags more than {} seconds, or does not apply the writes that it receives",
                 self.settings.lag
             ));
         }
@@ -443,7 +444,7 @@ impl Scene<'_> {
     fn requested(&self, text: &str, p: u32) -> Result<u32, String> {
         let wanted = text.split_once('@').map_or(text, |(wanted, _)| wanted);
         if !text.chars().all(|c| c.is_ascii_graphic()) || text.chars().count() == MAX_REQUEST {
-            return Err(format!("the request is not of less than {MAX_REQUEST} characters of ASCII without spaces"));
+            return Err(format!("the request must have fewer than {MAX_REQUEST} characters of ASCII without spaces"));
         }
         if wanted == "any" {
             let members = (0..self.workload.replicas).filter(|k| *k != p);
@@ -457,7 +458,7 @@ impl Scene<'_> {
         }
         let ordinal = wanted.parse().ok().filter(|k: &u32| k.to_string() == wanted);
         let Some(k) = ordinal else {
-            return Err("the request is neither the ordinal of a member nor `any`, with or without @TEXT".to_owned());
+            return Err("the request must be the ordinal of a member or `any`, with or without @TEXT".to_owned());
         };
         if k == p {
             return Ok(k);

@@ -92,7 +92,7 @@ pub fn add(environment: &mut Environment<'_>, host: &SharedHost) {
             let [ca, key] = &with[..] else {
                 return Err(TemplateError::error("genSignedCertWithKey takes an authority and a key at the end"));
             };
-            let key = key.as_str().ok_or_else(|| TemplateError::error("the key is no text"))?;
+            let key = key.as_str().ok_or_else(|| TemplateError::error("the key is not a text"))?;
             let ca = authority(&shared, ca)?;
             let args = [name.into(), texts(ips), texts(names), Go::int(days), ca, key.into()];
             certificate(call(&shared, "genSignedCertWithKey", &args))
