@@ -10,16 +10,16 @@ use crate::notices::{document, template};
 use crate::reconcile::RENDERING;
 use crate::source::http;
 
-/// A place where the operator reads what others wrote.
+/// A place where the operator reads data of others.
 #[derive(Clone, Debug)]
 pub struct Input {
     /// Its name. The rows of `tests/hostile.rs` about it begin with it.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub what: &'static str,
     /// Its limits.
     pub limits: Vec<Limit>,
-    /// What happens beyond them.
+    /// The effect of exceeding them.
     pub beyond: &'static str,
     /// Tests besides those of `tests/hostile.rs`.
     pub tests: &'static [&'static str],
@@ -88,7 +88,7 @@ fn words(text: impl Into<String>) -> Vec<Limit> {
     vec![Limit::Words("", text.into())]
 }
 
-/// What is said of an annotation that is over a limit.
+/// The effect of an annotation that is over a limit.
 const ANNOTATION: &str = "The condition names the limit; the release stays as it is.";
 
 /// All places.

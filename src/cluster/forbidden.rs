@@ -31,8 +31,9 @@ static FIELD: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r#"(APIGroups|Resources|ResourceNames|NonResourceURLs|Verbs):\[((?:"[A-Za-z0-9./:*_-]*" ?)+)\]"#)
 });
 
-/// What to do about a message of the API server: a sentence that ends with the rules to add. `None` if the message says nothing of a
-/// right. `account` is the one with whose rights the request was sent; the operator may lack the right to act for it.
+/// The remedy for a message of the API server: a sentence that ends with the rules to add. `None` if the message says
+/// nothing of a right. `account` is the one with whose rights the request was sent; the operator may lack the right to
+/// act for it.
 pub fn remedy(message: &str, account: Option<&Account>) -> Option<String> {
     let of = |user: &str| account.filter(|account| account.user() == user);
     if let Some(lacks) = LACKS.captures(message) {

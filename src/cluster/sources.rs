@@ -1,5 +1,5 @@
-//! What is known about the objects that releases are made from, which are sources of values and what templates look up:
-//! their versions, and the releases that use them. Only a pass reads their content (docs/design/applying.md A4).
+//! The sources of releases, which are objects with values and objects that templates look up: their versions, and the
+//! releases that use them. Only a pass reads their content (docs/design/applying.md A4).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

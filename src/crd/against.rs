@@ -1,4 +1,4 @@
-//! What the types of a chart's next version break for the custom resources that there are.
+//! The existing custom resources that the types of a chart's next version break.
 
 use super::{ANY, Path};
 use serde_json::{Map, Value};
@@ -10,20 +10,20 @@ use std::fmt;
 pub struct Change {
     /// The place in the values.
     pub path: Path,
-    /// What is different.
+    /// The difference.
     pub what: What,
 }
 
-/// What is different at a place.
+/// The difference at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Values of these types were taken, and are not any more.
+    /// Values of these types were accepted, and no longer are.
     Types(Vec<&'static str>),
     /// A limit is narrower: its keyword, and both bounds as JSON; nothing where there was none.
     Limit(String, Option<String>, String),
     /// A key has to be given that had not.
     Required(String),
-    /// The chart has no such value any more: it is kept, and nothing reads it.
+    /// The chart no longer has the value: it is kept, and nothing reads it.
     Gone,
     /// The key is dropped, as is every one that the schema does not name.
     Dropped,

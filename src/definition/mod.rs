@@ -32,20 +32,20 @@ pub fn gvk() -> Gvk {
     Gvk::from_api_version(names::DEFINITION_API_VERSION, KIND)
 }
 
-/// What a definition says.
+/// The content of a definition.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Spec {
     /// Where the chart is: one of path, url, repository and configMap.
     pub chart: Source,
-    /// The names of the API. What is missing is that of the annotations of the chart, as for tillerman crd.
+    /// The names of the API. Missing names come from the annotations of the chart, as for tillerman crd.
     #[serde(default)]
     pub names: Named,
-    /// What an entry of watches.yaml may say besides its names and its chart: allow, namespaces, clusterScoped, overrideValues, patches,
-    /// selector, switches and others.
+    /// The settings of an entry of watches.yaml besides its names and its chart: allow, namespaces, clusterScoped,
+    /// overrideValues, patches, selector, switches and others.
     #[serde(default)]
     pub policy: Map<String, Value>,
-    /// What becomes of the API when the definition is deleted.
+    /// The fate of the API when the definition is deleted.
     #[serde(default)]
     pub on_delete: OnDelete,
 }
@@ -66,7 +66,7 @@ pub struct Source {
     pub version: Option<String>,
     /// A Secret with username and password for the server of the url or the repository.
     pub credentials: Option<SecretName>,
-    /// A config map with public keys of GnuPG, of which one must have signed the archive behind the url or in the repository.
+    /// A config map with GnuPG public keys; one of them must have signed the archive of the url or the repository.
     pub keyring: Option<ConfigMapKey>,
     /// The archive is a value of a config map (binaryData).
     pub config_map: Option<ConfigMapKey>,
@@ -123,7 +123,7 @@ pub enum NamedScope {
     Cluster,
 }
 
-/// What becomes of the API when its definition is deleted.
+/// The fate of the API when its definition is deleted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 pub enum OnDelete {
     /// The definition stays until its custom resources are gone. Then the API goes with it.
@@ -153,11 +153,11 @@ pub struct Fetched {
     pub repository: String,
     /// The version of the chart in the repository.
     pub version: String,
-    /// What proves the archive.
+    /// The proof of the archive.
     pub proof: Proof,
     /// The login at its server.
     pub credentials: Option<SecretName>,
-    /// The keys of which one must have signed it.
+    /// The keys; one of them must have signed it.
     pub keyring: Option<ConfigMapKey>,
 }
 
@@ -174,7 +174,7 @@ impl Spec {
     /// Where the chart is.
     ///
     /// # Errors
-    /// If there is not exactly one place, or a digest for what is not fetched.
+    /// If there is not exactly one place, or a digest for a chart that is not fetched.
     pub fn place(&self, base: &Path) -> Result<Place, String> {
         let Source { path, url, repository, name, version, credentials, keyring, config_map, digest } = &self.chart;
         let proof = || watches::digest(digest.as_deref()).map_err(|why| format!("spec.chart.{why}"));

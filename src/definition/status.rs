@@ -17,7 +17,7 @@ pub enum Reason {
     InvalidSpec,
     /// The chart cannot be loaded. An API that was served before is served on, with the chart before.
     ChartUnusable,
-    /// The API belongs to somebody else.
+    /// The API has another owner.
     Conflict,
     /// The definition is deleted, and custom resources exist.
     CustomResourcesExist,
@@ -40,7 +40,7 @@ impl Reason {
     }
 }
 
-/// What came of a definition.
+/// The result of a definition.
 #[derive(Clone, Debug)]
 pub struct Report<'r> {
     /// Its generation.
@@ -51,7 +51,7 @@ pub struct Report<'r> {
     pub reason: Reason,
     /// In sentences.
     pub message: &'r str,
-    /// What is served: the chart and the names. `None` leaves what was said before.
+    /// The served state: the chart and the names. `None` leaves what was said before.
     pub served: Option<(&'r Metadata, &'r Names)>,
 }
 

@@ -1,8 +1,9 @@
 //! `allow` of `watches.yaml`: which annotations of a custom resource may reach beyond what the chart's author wrote.
 //!
 //! An editor of a custom resource can cause only what the chart's author allowed. Most switches are within that: they say when and how
-//! often the chart's own objects are applied. The ones here change which objects there are, what is in them, or whose Secrets are read,
-//! with the operator's rights. So an annotation does so only where `watches.yaml` allows it for the kind; `watches.yaml` itself always may.
+//! often the chart's own objects are applied. The annotations in this file change which objects exist, their content,
+//! or the owner of the Secrets that are read, with the operator's rights. So such an annotation has an effect only if
+//! `watches.yaml` allows it for the kind; `watches.yaml` itself needs no permission.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,9 +25,9 @@ pub enum Reach {
     Crds,
     /// Other custom resources that must be ready first, and values from their status.
     DependsOn,
-    /// Fields that are left to others.
+    /// Fields that the operator leaves to other clients.
     IgnoreDrift,
-    /// Patches of what is rendered.
+    /// Patches of the rendered objects.
     Patches,
     /// The name of the release.
     ReleaseName,
@@ -87,7 +88,7 @@ impl Reach {
         }
     }
 
-    /// What an editor of a custom resource can do where it is allowed, as a sentence for `tillerman lint`.
+    /// The power that it gives an editor of a custom resource, as a sentence for `tillerman lint`.
     pub fn opens(self) -> &'static str {
         match self {
             Self::ChartVersion => {
@@ -154,13 +155,13 @@ impl Allow {
         Self(Reach::ALL.into())
     }
 
-    /// What is allowed.
+    /// The annotations that are allowed.
     pub fn iter(&self) -> impl Iterator<Item = Reach> {
         self.0.iter().copied()
     }
 
-    /// Removes the annotations that are not allowed from a custom resource, and returns them: nobody who looks at the
-    /// annotations later can act on it.
+    /// Removes the annotations that are not allowed from a custom resource, and returns them: later code that reads the
+    /// annotations cannot act on them.
     pub fn take_refused<K: Ord + std::borrow::Borrow<str>, V>(&self, annotations: &mut BTreeMap<K, V>) -> Vec<Reach> {
         let mut refused = |reach: &Reach| !self.0.contains(reach) && annotations.remove(reach.annotation()).is_some();
         Reach::ALL.into_iter().filter(|reach| refused(reach)).collect()

@@ -13,7 +13,7 @@ use crate::release::status_fields::FieldPath;
 
 /// The annotation.
 pub const ANNOTATION: &str = names::DEPENDS_ON;
-/// What a path in another status begins with.
+/// The prefix of a path in another status.
 const STATUS: &str = "status.";
 
 /// A custom resource in the same namespace that must be ready first.

@@ -63,7 +63,7 @@ impl Overrides {
     }
 }
 
-/// What is said where a value holds a comma that ends it.
+/// The addition to an error if a comma ends a value.
 const COMMA: &str = ". The value contains a comma, which begins the next value as in --set: write \\, for a comma in a \
                      text, or {a,b} for a list; for an environment variable, '{{ env \"NAME\" | replace \",\" \
                      \"\\\\,\" }}'";
@@ -73,7 +73,7 @@ fn has_bare_comma(text: &str) -> bool {
     text.match_indices(',').any(|(at, _)| !text[..at].ends_with('\\'))
 }
 
-/// Go's `os.Expand`: `$NAME`, `${NAME}` and `$1`; an unset variable is empty. Text that is no name stays, but is
+/// Go's `os.Expand`: `$NAME`, `${NAME}` and `$1`; an unset variable is empty. Text that is not a name stays, but is
 /// removed in braces.
 pub fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> String {
     let mut expanded = String::with_capacity(text.len());
@@ -127,7 +127,7 @@ fn template(text: &str) -> Result<String, String> {
     }
 }
 
-/// What the template of one value may cost.
+/// The limits of the template of one value.
 const TEMPLATE: Limits = Limits { steps: Some(1_000_000), output: 1 << 20, memory: Some(16 << 20) };
 
 static ENVIRONMENT: [Function; 2] = [

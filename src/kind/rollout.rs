@@ -24,13 +24,13 @@ pub struct Rollout {
     pub pause: Duration,
     /// How long a custom resource may take to be ready after it has moved. One that takes longer has failed.
     pub deadline: Duration,
-    /// What happens when more fail than may.
+    /// The action when too many fail.
     pub on_failure: OnFailure,
     /// No further custom resource moves.
     pub paused: bool,
 }
 
-/// What happens when more custom resources fail than may.
+/// The action when too many custom resources fail.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub enum OnFailure {
     /// No further one moves.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::service_account::ServiceAccount;
 use super::{bounds, duration, go_bool, placement};
 
-/// What comes before the name of a switch in an annotation.
+/// The prefix of a switch in an annotation.
 pub const PREFIX: &str = "tillerman.dev/";
 /// The prefix of helm-operator's annotations.
 pub const HELM_OPERATOR: &str = "helm.sdk.operatorframework.io/";
@@ -33,7 +33,7 @@ const MAX_HISTORY: usize = 100;
 /// Helm's `--timeout`.
 pub const HELM_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What happens to a release when the attempts of its installation or upgrade are spent.
+/// The action when the attempts of an installation or upgrade are spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// An upgrade goes back to the last deployed revision, as in helm-operator. A first installation stays as it is.
@@ -45,7 +45,7 @@ pub enum OnFailure {
     Uninstall,
 }
 
-/// What happens to the objects when the custom resource is deleted.
+/// The fate of the objects when the custom resource is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeletionPolicy {
     /// The release is uninstalled.
@@ -121,7 +121,7 @@ impl Default for Switches {
 /// Sets a switch to a text; the error says what may be there.
 type Set = fn(&mut Switches, &str) -> Result<(), String>;
 
-/// Who reads the text of a switch.
+/// The function that reads the text of a switch.
 #[derive(Clone, Copy, Debug)]
 pub enum Reader {
     /// It is one word or name, and this reads it, from an annotation and from `watches.yaml`.
@@ -135,15 +135,15 @@ pub enum Reader {
 pub struct Switch {
     /// The annotation, without [`PREFIX`].
     pub name: &'static str,
-    /// Its name in `watches.yaml`, if it can stand there.
+    /// Its name in `watches.yaml`, if it is a field there.
     pub field: Option<&'static str>,
-    /// What its text may be; the default is named where there is one.
+    /// The texts that are allowed, and the default if there is one.
     pub values: &'static str,
     /// As an annotation it counts only where `allow` has this, the [`Reach`](super::allow::Reach) of that name.
     pub allow: Option<&'static str>,
-    /// What it does, in sentences of Markdown.
+    /// Its effect, in sentences of Markdown.
     pub effect: &'static str,
-    /// Who reads it.
+    /// Its reader.
     pub reader: Reader,
 }
 
@@ -336,14 +336,14 @@ pub const SWITCHES: &[Switch] = &[
     },
 ];
 
-/// An annotation of helm-operator. What helm-operator cannot read it takes for absent.
+/// An annotation of helm-operator. helm-operator treats a text that it cannot read as absent.
 #[derive(Clone, Copy, Debug)]
 pub struct Theirs {
     /// Without [`HELM_OPERATOR`].
     pub name: &'static str,
-    /// What its text may be.
+    /// The texts that are allowed.
     pub values: &'static str,
-    /// What it does.
+    /// Its effect.
     pub effect: &'static str,
     /// Sets it here; nothing where `plan::immutable` reads it.
     set: Option<fn(&mut Switches, &str)>,

@@ -23,9 +23,9 @@ use crate::release::patch;
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// What it may be; the default is named where there is one.
+    /// The values that are allowed, and the default if there is one.
     pub values: &'static str,
-    /// What it means, in sentences of Markdown.
+    /// Its meaning, in sentences of Markdown.
     pub meaning: &'static str,
 }
 
@@ -136,7 +136,7 @@ pub const FIELDS: &[Field] = &[
     field("dryRunOption", "ignored", "helm-operator's. Tillerman always compares the objects that templates look up."),
 ];
 
-/// What the file says, and what in it deserves a word.
+/// The content of the file, and warnings about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watches {
     /// The kinds, in the order of the file.
@@ -156,7 +156,7 @@ pub enum WatchesError {
     Entry {
         /// Line of the entry or field, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault.
         message: String,
     },
     /// The same kind twice.
@@ -302,7 +302,7 @@ fn read_account(text: Option<&str>) -> Result<Option<ServiceAccount>, String> {
     text.map(ServiceAccount::read).transpose().map_err(|e| format!("serviceAccount: {e}"))
 }
 
-/// What an archive with a digest must be.
+/// Checks the chart of an entry with a digest.
 ///
 /// # Errors
 /// If it is none.
@@ -310,7 +310,7 @@ pub fn digest(digest: Option<&str>) -> Result<Proof, String> {
     read_proof(digest, None, Path::new(""))
 }
 
-/// What a chart that is fetched must be.
+/// The checks of a chart that is fetched.
 fn read_proof(digest: Option<&str>, keyring: Option<&str>, base: &Path) -> Result<Proof, String> {
     let hexadecimal = |digest: &str| {
         let digits = digest.strip_prefix("sha256:").unwrap_or(digest).to_ascii_lowercase();
@@ -324,7 +324,7 @@ fn read_proof(digest: Option<&str>, keyring: Option<&str>, base: &Path) -> Resul
     Ok(Proof { digest: digest.map(hexadecimal).transpose()?, keyring: keyring.map(|path| base.join(path)) })
 }
 
-/// What may follow the name of a custom resource in the name of its release.
+/// The suffix that a release name can add to the name of its custom resource.
 fn read_suffix(text: Option<&str>) -> Result<&str, String> {
     let suffix = text.unwrap_or_default();
     let fits = suffix.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');

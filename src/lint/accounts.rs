@@ -22,8 +22,8 @@ static IMAGES: LazyLock<Regex> =
 static OTHERS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("(?i)polic|secret|annotation|label").expect("the pattern is valid"));
 
-/// What is warned of: for each template, the values that choose. The chart is rendered with its defaults and with each of its values files;
-/// `pinned` are the values that win over those of a custom resource.
+/// The warnings: for each template, the values that choose. The chart is rendered with its defaults and with each of
+/// its values files; `pinned` are the values that win over those of a custom resource.
 pub fn chosen(chart: &Chart, files: &[Evidence], pinned: &Values) -> Vec<String> {
     let (mut accounts, mut images) = (Vec::new(), Vec::new());
     each_value(chart, &mut |path, value| {

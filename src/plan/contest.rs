@@ -29,7 +29,7 @@ struct Fight {
     repairs: Vec<i64>,
     /// The fields that every repair since the first look concerned. Empty if somebody deletes the object itself.
     fields: Option<Vec<Survivor>>,
-    /// Seconds; 0 while it is no contest.
+    /// Seconds; 0 if there is no contest.
     pause: i64,
     /// The next repair.
     until: i64,

@@ -11,7 +11,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// What was changed to make an object acceptable.
+/// The changes that make an object acceptable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A field that the kind does not have was left out.
@@ -191,7 +191,8 @@ pub fn restore(object: &mut Value, twins: &Twins) {
     for (path, list) in twins.lists.iter().filter(|(_, list)| !list.keys.is_empty()) {
         let Some(Value::Array(items)) = at(object, path) else { continue };
         let mut merged: Vec<Value> = std::mem::take(items);
-        // The last of several is the one that was applied. What the API server or others added to an item stays in it.
+        // The last of several is the one that was applied. Fields of an item that the API server or other clients added
+        // stay in it.
         for wanted in list.items.iter().rev() {
             let whole = merged.iter().position(|item| is_within(wanted, item));
             items.push(whole.map_or_else(|| wanted.clone(), |at| merged.remove(at)));
@@ -306,7 +307,7 @@ fn at<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     at(child, rest)
 }
 
-/// What holds the last field of a path, and that field.
+/// The object that has the last field of a path, and that field.
 fn parent<'a, 'p>(value: &'a mut Value, path: &'p str) -> Option<(&'a mut Value, &'p str)> {
     // Names may contain dots: of the splits that resolve, the one with the longest name counts.
     let dots = path.match_indices('.').map(|(i, _)| i);
@@ -428,7 +429,7 @@ mod tests {
         let mut twins = Twins::default();
         assert_eq!(correct(&mut body, &message, &mut twins).unwrap().len(), 1);
         assert!(twins.can_be_restored());
-        // As the API server answers: with a default, and an item of somebody else.
+        // As the API server answers: with a default, and an item of another client.
         let default = json!({"containerPort": 80, "name": "b", "protocol": "TCP"});
         let theirs = json!({"containerPort": 9, "protocol": "TCP"});
         let mut object = with(json!([default, udp, theirs]));

@@ -1,4 +1,5 @@
-//! What the operator needs for itself: every request that `src/cluster` and `src/reconcile` send beside those for a chart's objects.
+//! The rights that the operator needs for itself: for every request of `src/cluster` and `src/reconcile` except those
+//! for a chart's objects.
 
 use super::granted::GROUP;
 use super::listed;
@@ -32,7 +33,7 @@ pub struct Settings {
     pub escalate: bool,
     /// It carries out notices.
     pub notices: bool,
-    /// What the operator needs whatever it serves is left out: records, events, pods and the lease.
+    /// The rights that the operator always needs are left out: records, events, pods and the lease.
     pub charts_only: bool,
     /// The accounts that it impersonates.
     pub impersonated: BTreeSet<Impersonated>,

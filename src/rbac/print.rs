@@ -6,7 +6,7 @@ use crate::names;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Who gets the rights, and where.
+/// The account that gets the rights, and its namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
     /// The name of the roles and bindings.
@@ -128,7 +128,7 @@ fn binding(document: &Document, subject: &Subject, (namespace, name): &(String, 
     );
 }
 
-/// What the author has to decide or to look at.
+/// The points that the author has to decide or check.
 fn notes(charts: &[Rights], out: &mut String) {
     let mut section = |title: &str, lines: Vec<String>| {
         if !lines.is_empty() {

@@ -43,8 +43,8 @@ pub struct Loaded {
     types: Option<Value>,
 }
 
-/// What a chart reads from the cluster, judged by its text; when in doubt, the answer is yes. The operator must not
-/// render a chart that does not read `.Capabilities` again because somebody installed a custom resource definition
+/// The parts of the cluster that a chart reads, judged by its text; when in doubt, the answer is yes. The operator must
+/// not render a chart that does not read `.Capabilities` again because somebody installed a custom resource definition
 /// (docs/design/applying.md A4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reads {
@@ -238,12 +238,12 @@ pub fn read(chart: &ChartRef, proof: &Proof) -> Result<Chart, String> {
     })
 }
 
-/// What a fetch needs besides the link, where it is not the operator's own.
+/// The settings of a fetch besides the link, if they are not the operator's own.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// The login at the server of the chart.
     pub login: Login,
-    /// The keys of which one must have signed the archive.
+    /// The keys; one of them must have signed the archive.
     pub keys: Option<Keyring>,
 }
 

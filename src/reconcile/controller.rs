@@ -87,7 +87,7 @@ pub struct Settings {
     pub definitions: Option<definitions::Settings>,
     /// How notices are carried out, if they are.
     pub notices: Option<notices::Settings>,
-    /// What the operator is working on, for the process after it.
+    /// The operator's current work, for the next process.
     pub journal: Journal,
 }
 

@@ -29,7 +29,7 @@ pub enum Error {
         event: Event,
         /// The object of the hook.
         hook: String,
-        /// What the object reports, and the last lines of its pod's log.
+        /// The report of the object, and the last lines of its pod's log.
         why: Text,
         /// Whether the hook ran into its timeout.
         timeout: bool,
@@ -55,7 +55,7 @@ pub enum Error {
     Api(ApiError),
     /// The pass panicked, at this place.
     Panic(String),
-    /// The process was ended twice while it worked on the custom resource as it is.
+    /// The process ended twice while it worked on the custom resource as it is.
     SetAside,
 }
 

@@ -43,7 +43,7 @@ const UNKNOWN: i64 = 2;
 /// Seconds until the next look at an object that was created, if no event arrives.
 const LOOK: i64 = 30;
 
-/// What a pass found and did about operations.
+/// The findings and actions of a pass about operations.
 #[derive(Debug)]
 pub struct OperationsReport {
     /// For the status.
@@ -156,7 +156,7 @@ impl Pass<'_> {
     /// Begins an operation, if none runs.
     fn start(&self, mut kept: StoredOperations, request: Option<&str>, blocked: Option<&Blocked>) -> OperationsReport {
         let now = self.observed.facts.now;
-        // A revision that somebody else has overwritten is rendered again first. After that it has its operations
+        // A revision that another client has overwritten is rendered again first. After that it has its operations
         // again.
         let known = self.observed.facts.history.last().is_some_and(|r| r.inputs.is_some());
         if known && matches!(self.observed.situation, Situation::Settled | Situation::Blocked | Situation::Paused(_)) {

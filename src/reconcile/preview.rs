@@ -1,4 +1,4 @@
-//! A pass that writes nothing: what the next pass over one custom resource would do, asked by a person.
+//! A pass that writes nothing: it shows a person the work of the next pass over one custom resource.
 //!
 //! The steps are those of [`pass`](super::pass): observe, verify, render and plan are the same code. Instead of `apply`, each
 //! object is applied as a dry run. The client refuses every other write.
@@ -50,12 +50,12 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The uid of a custom resource that does not exist yet.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// What stands for the data of a Secret.
+/// The placeholder for the data of a Secret.
 const HIDDEN: &str = "***";
 /// The same, where it changes.
 const HIDDEN_CHANGE: &str = "*** (changed)";
 
-/// What a preview is about.
+/// The subject of a preview.
 pub struct Wanted {
     /// The kinds of `watches.yaml`, of which the custom resource has one: it may need custom resources of the others.
     pub kinds: Vec<Kind>,
@@ -73,12 +73,12 @@ pub struct Wanted {
     pub changed: Option<Value>,
 }
 
-/// What the next pass would do. Nothing in it is secret.
+/// The work of the next pass. Nothing in it is secret.
 #[derive(Debug)]
 pub struct Preview {
     /// The state of the release, in a word and a sentence.
     pub state: (&'static str, String),
-    /// What the next pass is for.
+    /// The purpose of the next pass.
     pub verb: Verb,
     /// The revision that it makes or works on.
     pub revision: u64,
@@ -92,13 +92,13 @@ pub struct Preview {
     pub unchanged: usize,
     /// The plan of members or of an operation that is being carried out, as the status has it.
     pub running: Option<Value>,
-    /// What else is to be said.
+    /// Further notes.
     pub notes: Vec<String>,
-    /// Why it cannot go on, if it cannot.
+    /// Why it cannot continue, if it cannot.
     pub error: Option<String>,
 }
 
-/// What would become of an object.
+/// The change of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It does not exist.
@@ -131,7 +131,7 @@ impl Fate {
 pub struct Change {
     /// Which object.
     pub id: ObjectId,
-    /// What becomes of it.
+    /// Its change.
     pub fate: Fate,
     /// As it is.
     pub before: String,
@@ -370,7 +370,8 @@ fn hooks(observed: &Observed, desired: &Desired, plan: &Plan) -> Vec<(String, St
     events.iter().flat_map(of).collect()
 }
 
-/// What must not be shown: what the release's own Secrets hold, as they are and as they would be, and the sources of its values.
+/// The secrets that must not be shown: the content of the release's own Secrets, now and after the pass, and the
+/// sources of its values.
 async fn learn(observed: &Verified, desired: &Desired, ctx: &Context) {
     secrets::learn(observed, ctx).await;
     let objects = || desired.objects.iter().chain(desired.previous.iter().flatten());
@@ -446,8 +447,8 @@ async fn changes(observed: &Verified, prepared: &Prepared, plan: &Plan, preview:
     }
 }
 
-/// What is shown of an object; `None` if it stays as it is. `masked` is the text without what is secret, or `None` for one that must not be
-/// shown.
+/// The visible part of an object; `None` if it stays as it is. `masked` is the text without what is secret, or `None`
+/// for one that must not be shown.
 fn change(
     id: ObjectId,
     fate: Fate,

@@ -53,8 +53,8 @@ impl Default for Renderer {
     }
 }
 
-/// The slot of a rendering, which changes while it runs. The rendering holds the slot until it ends, even if nobody
-/// waits for it any more.
+/// The slot of a rendering, which changes while it runs. The rendering holds the slot until it ends, even if no pass
+/// waits for it now.
 type Held = Arc<Mutex<Option<OwnedSemaphorePermit>>>;
 
 impl Renderer {

@@ -66,14 +66,14 @@ impl Deref for Verified {
 
 /// A release whose record must not be acted on.
 pub struct Unverified {
-    /// What the pass observed.
+    /// The observations of the pass.
     pub observed: Observed,
     /// Why.
     pub error: Error,
 }
 
-/// Compares the record that the pass would act on, if necessary, and removes the parts that do not count from what was
-/// observed.
+/// Compares the record that the pass would act on, if necessary, and removes the parts that do not count from the
+/// observations.
 pub async fn verify(mut observed: Observed, ctx: &Context) -> Result<Verified, Box<Unverified>> {
     match leave_out(&mut observed, ctx).await {
         Ok(()) => Ok(Verified(observed)),
@@ -202,7 +202,7 @@ fn in_question(observed: &Observed) -> Option<Revision> {
     match observed.situation {
         Situation::RollBack(to) => observed.facts.history.iter().find(|r| r.revision == to).cloned(),
         Situation::Drifted(_) | Situation::Unfinished => Some(head.clone()),
-        // No hook runs, and what is deleted names its owner.
+        // No hook runs, and each deleted object names its owner.
         Situation::Uninstall if !observed.facts.switches.hooks && !orphans(observed) => None,
         Situation::Uninstall => (has_orders || has_hooks()).then(|| head.clone()),
         Situation::Settled

@@ -46,7 +46,7 @@ pub fn see(kept: &mut StoredOperations, operations: &Operations, request: Option
     }
 }
 
-/// What begins now.
+/// The operation that begins now.
 pub fn begin(
     operations: &Operations,
     kept: &StoredOperations,

@@ -78,7 +78,7 @@ fn what_was_due_before_a_schedule_was_known_is_not_made_up_for() {
     let mut kept = seen(NOW - 100_000);
     see(&mut kept, &other, None, NOW);
     assert_eq!(begin(&other, &kept, None, false, NOW), Begin::Nothing);
-    // An operation that the chart does not have any more is forgotten.
+    // An operation that the chart no longer has is forgotten.
     see(&mut kept, &Operations::default(), None, NOW);
     assert_eq!(kept, StoredOperations::default());
 }

@@ -40,7 +40,7 @@ struct Fields {
     both_days: bool,
 }
 
-/// What a field may be.
+/// The allowed values of a field.
 struct Bounds {
     name: &'static str,
     least: u32,

@@ -1,4 +1,4 @@
-//! What github.com/robfig/cron v3.0.1 said, recorded in `tests/data/cron.jsonl`.
+//! The answers of github.com/robfig/cron v3.0.1, recorded in `tests/data/cron.jsonl`.
 
 use super::Cron;
 use serde_json::Value;

@@ -24,7 +24,7 @@ pub const SCHEDULE: &str = names::SCHEDULE;
 pub const TIME_ZONE: &str = names::TIME_ZONE;
 /// Annotation of such an object: how long it may run, in place of the timeout of the release.
 pub const TIMEOUT: &str = names::OPERATION_TIMEOUT;
-/// Characters of a name: it becomes a key of the status and stands in messages.
+/// Characters of a name: it becomes a key of the status and appears in messages.
 const MAX_NAME: usize = 63;
 /// Bytes that the annotation may take: the inventory and the members are in the same 256 KiB.
 const MAX_ENCODED: usize = 10 << 10;

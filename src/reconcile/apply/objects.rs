@@ -69,7 +69,7 @@ pub struct AppliedObject {
     pub notices: Vec<Notice>,
 }
 
-/// What an apply would do.
+/// The effect of an apply.
 pub enum Tried {
     /// The object would be so.
     Applied(Value),
@@ -310,7 +310,7 @@ impl<'a> Objects<'a> {
         let ours = |r: &&Value| r.get("uid").and_then(Value::as_str) == Some(&*self.observed.owner.uid);
         let owners = meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
         let left: Vec<&Value> = owners.filter(|r| !ours(r)).collect();
-        // The patch contains the whole list of owners. The resourceVersion makes it fail if somebody else has changed
+        // The patch contains the whole list of owners. The resourceVersion makes it fail if another client has changed
         // the list.
         let patch = json!({"metadata": {"ownerReferences": left, "resourceVersion": meta.get("resourceVersion")}});
         match self.observed.cluster.merge::<Value>(&resource, id, &patch, None).await {
@@ -329,7 +329,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Whose an object is.
+/// The owner of an object.
 pub fn claim(object: &Value, observed: &Observed, ctx: &Context) -> Ownership {
     let is_live = |namespace: &str, release: &str| ctx.cache.is_live(namespace, release);
     ownership(metadata(object), &observed.owner, observed.facts.switches.take_ownership, is_live)
@@ -342,7 +342,7 @@ pub fn is_nobodys(object: &Value, observed: &Observed, ctx: &Context) -> bool {
 }
 
 /// Updates an object of a hook or an operation that an earlier run left, as Helm does where the policy before-hook-creation is missing:
-/// what the chart no longer writes is removed, and what others added stays.
+/// fields that the chart no longer has are removed, and fields that other clients added stay.
 pub async fn update_beside(
     observed: &Observed,
     resource: &Resource,

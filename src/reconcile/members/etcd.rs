@@ -144,7 +144,7 @@ struct Rest {
     pub workload: Workload,
     /// The wanted state.
     pub target: Target,
-    /// What the status remembers.
+    /// The state from the status.
     pub latch: Latch,
     /// The content of the `ConfigMap`.
     pub initial: Result<Option<InitialCluster>, String>,

@@ -36,8 +36,8 @@ struct Found {
 }
 
 impl Begun {
-    /// What an installation without a record has left behind. Asks the API server once for each custom resource, and
-    /// again if the annotation names other kinds.
+    /// The objects that an installation without a record has left behind. Asks the API server once for each custom
+    /// resource, and again if the annotation names other kinds.
     pub async fn watches(&self, key: &ReleaseKey, cr: &Cr, namespace: &Arc<str>, shared: &Shared) -> Left {
         let kinds: Vec<Gvk> = cr.first_kinds().collect();
         if kinds.is_empty() {

@@ -16,7 +16,7 @@ use crate::reconcile::context::Context;
 /// The pods of a release, by name.
 type PodsOf = BTreeMap<String, PodFacts>;
 
-/// Enters what is so of the custom resources that have to be looked at. Returns why the notice cannot follow all of them.
+/// Enters the state of the custom resources that have to be checked. Returns why the notice cannot follow all of them.
 pub fn look(
     (namespace, _): &Id,
     state: &mut State,

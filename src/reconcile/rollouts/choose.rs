@@ -67,7 +67,7 @@ pub fn choose(
     let Some(newest) = of_release else { return Choice::Chart(goal) };
     let of_record = match has {
         Some(digest) => served.kept(digest),
-        // An earlier version of the operator wrote the record, or somebody else did, with `helm upgrade`.
+        // An earlier version of the operator wrote the record, or another client did, with `helm upgrade`.
         None => {
             served.usable().into_iter().rev().find(|loaded| is_made_by(loaded)).or_else(|| named(served, &cr.status()))
         }

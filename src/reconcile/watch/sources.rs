@@ -15,7 +15,7 @@ use crate::reconcile::shared::Shared;
 use crate::release::object::Gvk;
 
 /// The watches: metadata only, one per kind and namespace, or one per kind for all namespaces. A watch starts when the
-/// first release needs it, and ends when no release needs it any more.
+/// first release needs it, and ends when no release needs it.
 pub struct SourceWatches {
     started: Arc<Mutex<HashMap<WatchKey, Started>>>,
     shared: Arc<Shared>,
@@ -44,7 +44,7 @@ impl SourceWatches {
             follow(&watch, &shared, &end).await;
             let mut started = lock(&started);
             started.remove(&watch);
-            // A release that asks for the watch later starts another one. A release that has just asked for it looks
+            // A release that requests the watch later starts a new one. A release that has just requested it looks
             // again.
             if end.is_cancelled() {
                 shared.sources.unwatch(&watch);
@@ -74,7 +74,7 @@ impl SourceWatches {
 
 /// A running watch.
 struct Started {
-    /// When a pass last asked for it.
+    /// When a pass last requested it.
     wanted: Instant,
     /// Ends it.
     end: CancellationToken,

@@ -2,7 +2,8 @@
 
 use super::{Edit, Project, Report};
 
-/// What the image of helm-operator has, and a Dockerfile that is built on the program alone must say (deploy/Dockerfile).
+/// The settings that the image of helm-operator has, and that a Dockerfile with the program alone must add
+/// (deploy/Dockerfile).
 const BROUGHT: [(&str, &str); 4] = [
     ("ENV HOME", "ENV HOME=/opt/helm"),
     ("WORKDIR", "WORKDIR ${HOME}"),

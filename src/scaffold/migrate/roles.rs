@@ -23,7 +23,7 @@ enum Place {
     Other(String),
 }
 
-/// What the operator has.
+/// The rights of the operator.
 #[derive(Default)]
 struct Rights {
     rules: BTreeMap<Place, Vec<Value>>,
@@ -64,7 +64,7 @@ impl Rights {
         rights
     }
 
-    /// What is held at a place: its own, and what is held everywhere.
+    /// The rights at a place: its own, and those that hold everywhere.
     fn held(&self, place: &Place) -> Held {
         let mut rules = self.rules.get(&Place::Everywhere).cloned().unwrap_or_default();
         if *place != Place::Everywhere {

@@ -8,7 +8,7 @@ const WATCHES: &str = "- group: a.io\n  version: v1\n  kind: Web\n  chart: helm-
 const DOCKERFILE: &str = "FROM quay.io/operator-framework/helm-operator:v1.42.3\n\nENV HOME=/opt/helm\nCOPY watches.yaml ${HOME}/watches.yaml\n\
                           COPY helm-charts  ${HOME}/helm-charts\nWORKDIR ${HOME}\n";
 
-/// What `tillerman run` would say; the whole table is that of its flags (src/cli/migrate.rs).
+/// The answer of `tillerman run`; the whole table is that of its flags (src/cli/migrate.rs).
 fn argument(text: &str) -> Argument {
     match text.trim_start_matches('-').split('=').next().unwrap() {
         "leader-elect" | "enable-leader-election" => Argument::Known { takes_next: false },
@@ -218,7 +218,7 @@ fn a_rule_is_added_before_the_marker_of_kubebuilder_and_not_where_something_foll
     assert!(changes(&with(&other)).iter().any(|c| c.starts_with("config/rbac/role.yaml by hand")));
 }
 
-/// operator-sdk 0.19: `deploy/`, one namespace, no lease, and a definition of a version that no cluster serves any more.
+/// operator-sdk 0.19: `deploy/`, one namespace, no lease, and a definition of a version that no cluster serves now.
 #[test]
 fn a_project_of_before_operator_sdk_1_is_understood() {
     let operator = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web-operator\nspec:\n  replicas: 1\n  selector:\n    matchLabels:\n      \

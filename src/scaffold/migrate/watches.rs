@@ -53,7 +53,7 @@ pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut Report) {
             "nothing, if they are meant to be empty, as they are with helm-operator",
         );
     }
-    // A variable of the operator's environment is not to be had here.
+    // The variables of the operator's environment are not available here.
     for why in watches.kinds.iter().filter_map(|kind| kind.unusable.as_ref()).filter(|_| used.is_empty()) {
         report.change(WATCHES, None, why, "correct overrideValues");
     }
