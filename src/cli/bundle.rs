@@ -8,7 +8,7 @@ use crate::template::yaml;
 use std::io::Read;
 use std::path::Path;
 
-/// What the objects on standard input do not say.
+/// The facts that the objects on standard input do not have.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Version of the operator.
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         default_channel: args.default_channel.clone(),
     };
     let files = bundle::of(&objects, &settings).map_err(CliError)?;
-    // What is not in the bundle any more goes; all of it is generated.
+    // Files that are no longer in the bundle are removed; all of it is generated.
     match std::fs::remove_dir_all("bundle/manifests") {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(CliError(format!("bundle/manifests: {e}"))),
         _ => {}

@@ -73,7 +73,7 @@ struct Check {
     what: &'static str,
     outcome: Outcome,
     message: String,
-    /// What to do.
+    /// The remedy.
     remedy: String,
 }
 

@@ -10,13 +10,13 @@ use crate::scaffold::project::Project;
 /// The project, and the first kind.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What follows the groups of the kinds [default: my.domain].
+    /// The suffix of the groups of the kinds [default: my.domain].
     #[arg(long)]
     domain: Option<String>,
     /// Name of the project: the prefix of its objects, and the first part of its namespace [default: the name of this folder].
     #[arg(long, value_name = "NAME")]
     project_name: Option<String>,
-    /// The operator carries out notices: mail and webhooks about releases. Also for a project that is there.
+    /// The operator carries out notices: mail and webhooks about releases. Also for an existing project.
     #[arg(long)]
     notices: bool,
     #[command(flatten)]

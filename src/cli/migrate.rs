@@ -1,4 +1,4 @@
-//! `tillerman migrate`: what has to change in a project of operator-sdk so that Tillerman runs it.
+//! `tillerman migrate`: the changes that a project of operator-sdk needs so that Tillerman runs it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,11 +26,12 @@ pub(super) struct Args {
     /// The directory of the project.
     #[arg(default_value = ".", value_name = "DIR")]
     project: PathBuf,
-    /// Make the changes that are not left to people.
+    /// Make the changes that need no person.
     #[arg(long)]
     write: bool,
-    /// The image that the Dockerfile shall be built on. One with helm-operator in its name has the same folder, user and arguments as
-    /// that of helm-operator, as the target helm-operator of deploy/Dockerfile; others have the program alone.
+    /// The base image for the Dockerfile. An image with helm-operator in its name has the same folder, user and
+    /// arguments as that of helm-operator, like the target helm-operator of deploy/Dockerfile; other images have the
+    /// program alone.
     #[arg(long, value_name = "IMAGE", default_value = concat!("tillerman:", env!("CARGO_PKG_VERSION")))]
     base: String,
     #[command(flatten)]
@@ -95,7 +96,7 @@ fn migrated(args: &Args, operator: &clap::Command) -> Result<bool, CliError> {
 
 /// The kinds of the project, each with its chart.
 fn kinds(root: &Path, files: &BTreeMap<String, String>) -> Vec<(Kind, Result<Chart, String>)> {
-    // What is wrong with the file is found again, and said, by the look at the project.
+    // The check of the project finds and reports the faults of the file again.
     let watches = files.get("watches.yaml").and_then(|text| migrate::read_watches(text).ok());
     let load = |kind: Kind| {
         let chart = match &kind.chart {
@@ -120,7 +121,7 @@ fn with_documents(mut chart: Chart, kind: &Kind) -> Chart {
     chart
 }
 
-/// What `tillerman run` makes of an argument.
+/// The effect of an argument on `tillerman run`.
 fn argument(command: &clap::Command, text: &str) -> Argument {
     let name = text.trim_start_matches('-').split('=').next().unwrap_or_default();
     let is_of_name = |flag: &&clap::Arg| {

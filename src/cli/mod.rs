@@ -1,5 +1,5 @@
-//! The command line: one file per command. A command reads its arguments, calls the library, prints. What several commands need is in
-//! `common`; no command imports another.
+//! The command line: one file per command. A command reads its arguments, calls the library, prints. Code that several
+//! commands need is in `common`; no command imports another.
 
 mod adopt;
 mod agent_check;
@@ -253,7 +253,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "reconcile",
         aliases: &[],
-        about: "Ask for a pass over a custom resource, and wait for it",
+        about: "Request a pass over a custom resource, and wait for it",
         flags: pause::ReconcileArgs::augment_args,
         run: |matches, _| Ok(pause::reconcile(&pause::ReconcileArgs::from_arg_matches_mut(matches)?)),
     },
@@ -325,7 +325,7 @@ fn called() -> &'static str {
     if name.is_some_and(|name| name == "kubectl-tillerman") { "kubectl tillerman" } else { "tillerman" }
 }
 
-/// What a program brings that is not ours.
+/// The additions of a program that is not ours.
 type Brought = crate::members::drivers::Drivers;
 
 /// Parses the command line and runs the command.
@@ -420,8 +420,8 @@ fn plain_switches(cli: &clap::Command, args: Vec<OsString>) -> Result<Vec<OsStri
     Ok(plain)
 }
 
-/// An unknown flag, and one without its argument, is reported in the words that users of Helm know; help and version are
-/// no errors.
+/// An unknown flag, and one without its argument, is reported in the words that users of Helm know; help and version
+/// are not errors.
 fn usage_error(error: &clap::Error) -> ExitCode {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     if error.kind() == ErrorKind::UnknownArgument

@@ -9,7 +9,7 @@ use crate::notices::message;
 use crate::reconcile::notices::{Sender, notices_resource};
 use crate::release::object::ObjectId;
 
-/// What to do.
+/// The action.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// Send a message to the target of a notice, from here and with your own rights, and print its answer.

@@ -1,4 +1,4 @@
-//! `tillerman plan`: what state a release is in, and what the next pass would do about it.
+//! `tillerman plan`: the state of a release, and the steps of the next pass.
 
 use std::fmt::Write as _;
 
@@ -46,7 +46,7 @@ fn whole(preview: &Preview) -> Value {
     document
 }
 
-/// What a verb means for people.
+/// The meaning of a verb, for people.
 fn action(verb: Verb) -> &'static str {
     match verb {
         Verb::Rest => "nothing",

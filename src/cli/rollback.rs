@@ -94,7 +94,7 @@ async fn write(target: &Target, mut cr: Value, spec: &Value, cluster: &Cluster) 
     Err(CliError(format!("{} was changed meanwhile: look again", target.shown())))
 }
 
-/// The revision to go back to, and the spec that it had.
+/// The revision to roll back to, and the spec that it had.
 fn chosen(
     cr: &Value,
     kept: &[Kept],
@@ -110,7 +110,7 @@ fn chosen(
         })?,
         None => older.iter().rev().find(is_good).ok_or("there is no earlier revision that was deployed")?,
     };
-    // A revision that went back to another one has the inputs of the change that failed.
+    // A revision that rolled back to an earlier one has the inputs of the change that failed.
     let source = target.revision.rollback.and_then(|to| kept.iter().find(|kept| kept.revision.revision == to));
     let source = source.unwrap_or(target);
     let number = target.revision.revision;
@@ -146,7 +146,7 @@ fn show(before: &str, after: &str, color: bool) {
     }
 }
 
-/// Asks whether to go on.
+/// Asks whether to continue.
 pub(super) fn confirmed() -> Result<bool, CliError> {
     let input = std::io::stdin();
     if !input.is_terminal() {

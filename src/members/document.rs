@@ -60,9 +60,9 @@ pub struct Set {
     pub size: u32,
     /// The driver that adds and removes members.
     pub driver: DriverName,
-    /// What happens to the claims of a member that left.
+    /// The fate of the claims of a member that left.
     pub on_remove: OnRemove,
-    /// What happens to claims that exist without a member.
+    /// The treatment of claims that exist without a member.
     pub on_orphan: OnOrphan,
     /// Seconds without progress after which the condition reports it.
     pub progress_deadline: u64,
@@ -80,12 +80,12 @@ pub struct Set {
     /// Whether no member is added, removed or restarted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// The version that the members shall have, for the status.
+    /// The intended version of the members, for the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
 
-/// What happens to the claims of a member that left.
+/// The fate of the claims of a member that left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum OnRemove {
@@ -93,7 +93,7 @@ pub enum OnRemove {
     Retain,
 }
 
-/// What happens to claims that exist without a member.
+/// The treatment of claims that exist without a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum OnOrphan {

@@ -1,4 +1,4 @@
-//! What the status reports about members: their number, the latches, and the plan with its phases and steps. It is
+//! The report about members in the status: their number, the latches, and the plan with its phases and steps. It is
 //! computed from observations, and no decision depends on it.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::document::{DriverName, Set};
 use super::primary::state::{ChangeKind, Latched};
 use super::workload::{Latch, Mode, Move, MoveKind, VolumeClaim, Workload};
 
-/// What a pass did with a stateful set.
+/// The actions of a pass on a stateful set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// Nothing: everything is as it should be.
@@ -24,7 +24,7 @@ pub enum Doing {
     Stopped {
         /// Reason of the condition.
         reason: &'static str,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
 }
@@ -48,7 +48,7 @@ pub struct MembersStatus {
     pub stopped: bool,
     /// The sets whose latches are written alone, before anything depends on them, and not with the rest of the status.
     pub latched_alone: Vec<String>,
-    /// Whether the chart has no members any more, so that the status must not mention them.
+    /// Whether the chart no longer has members, so that the status must not mention them.
     pub gone: bool,
 }
 
@@ -83,7 +83,7 @@ impl MembersStatus {
     }
 }
 
-/// What a `Status` document can show of a set.
+/// The facts about a set that a `Status` document can show.
 pub const FACTS: [&str; 13] = [
     "statefulSet",
     "size",
@@ -100,7 +100,7 @@ pub const FACTS: [&str; 13] = [
     "safeToFailOver",
 ];
 
-/// What the entry of a set has of its application, by its driver: the primary's.
+/// The part of a set's entry about its application, by its driver: the primary's.
 pub const DETAILS: [&str; 6] = ["primary", "safeToFailOver", "unsafeBecause", "members", "lastChange", "switchOver"];
 
 /// Lists of pods in `status.members`, as coreos' etcd-operator had them (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`).
@@ -195,7 +195,7 @@ pub fn enter(
     ];
     let mut facts: Map<String, Value> = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     if mode == Mode::Run {
-        // What is not so is absent from the status. While the set is paused, the status keeps what it has.
+        // Facts that do not hold are left out of the status. While the set is paused, the status keeps what it has.
         facts.extend(["phase", "currentVersion", "targetVersion"].map(|name| (name.to_owned(), Value::Null)));
     }
     facts.extend(reached.clone());

@@ -1,4 +1,4 @@
-//! What a notice says.
+//! The content of a notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,11 +23,11 @@ pub const MAX_NAME: usize = 253;
 /// Bytes of a link.
 pub const MAX_URL: usize = 2048;
 
-/// What is written in `spec`.
+/// The content of `spec`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Spec {
-    /// Which custom resources of this namespace it is about; without it, all of them.
+    /// The custom resources of this namespace that it covers; without it, all of them.
     #[serde(default)]
     pub selector: Selector,
     /// Names of events; without it, those that docs/how-to/notices.md marks.
@@ -38,11 +38,11 @@ pub struct Spec {
     /// The words of the messages.
     #[serde(default)]
     pub template: Words,
-    /// What happens within this time of the first event is one message. 30s by default, at most 1h.
+    /// Events within this time of the first event are in one message. 30s by default, at most 1h.
     pub window: Option<String>,
-    /// What lasts is reported again after this time. 4h by default; 0 for never.
+    /// A problem that lasts is reported again after this time. 4h by default; 0 for never.
     pub repeat: Option<String>,
-    /// Messages in an hour. What is more waits, and is in one message. 30 by default, at most 100.
+    /// The maximum number of messages in an hour. Further events wait, and are in one message. 30 by default, at most 100.
     pub max_per_hour: Option<u32>,
 }
 
@@ -65,13 +65,13 @@ pub struct Selector {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Target {
-    /// A server of mail.
+    /// A mail server.
     pub smtp: Option<Smtp>,
     /// A receiver of HTTP.
     pub webhook: Option<Webhook>,
 }
 
-/// A server of mail.
+/// A mail server.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Smtp {
@@ -144,7 +144,7 @@ pub enum WebhookTls {
     None,
 }
 
-/// The shape of what is sent to a webhook.
+/// The format of messages to a webhook.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -267,7 +267,7 @@ impl Notice {
         self.events.iter().any(|event| event.is_of_pods())
     }
 
-    /// Whether it is about an event. The end of what was reported is always reported.
+    /// Whether it is about an event. The end of a reported problem is always reported.
     pub fn wants(&self, event: Event) -> bool {
         event == Event::Recovered || self.events.contains(&event)
     }
@@ -337,7 +337,7 @@ fn goal(target: Target) -> Result<Goal, String> {
     }
 }
 
-/// Whether a text can be the name or the address of a host: nothing else can come to stand in a command or a header.
+/// Whether a text can be the name or the address of a host: a command or a header can contain nothing else.
 pub fn is_host(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= MAX_NAME

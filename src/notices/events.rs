@@ -31,7 +31,7 @@ pub enum Event {
     Recovered,
 }
 
-/// What is known of an event.
+/// The facts about an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// The event.
@@ -48,7 +48,8 @@ const fn known(event: Event, name: &'static str, by_default: bool, meaning: &'st
     Known { event, name, by_default, meaning }
 }
 
-/// All events. [`Event::Recovered`] is the last: it cannot be chosen, since the end of what was reported is always reported.
+/// All events. [`Event::Recovered`] is the last: it cannot be chosen, because the end of a reported problem is always
+/// reported.
 pub const EVENTS: [Known; 25] = [
     known(Event::Installed, "Installed", true, "The API server has taken the objects of a new release."),
     known(Event::Upgraded, "Upgraded", true, "A release has a new revision."),

@@ -16,7 +16,7 @@ use minijinja::{Environment, Error, ErrorKind, filters};
 use super::grammar;
 use crate::harm;
 
-/// What rendering a template can take.
+/// The limits of rendering a template.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Instructions of minijinja.
@@ -99,7 +99,7 @@ impl Template {
     }
 }
 
-/// What one rendering has taken.
+/// The resources that one rendering has used.
 struct Meter {
     limits: Limits,
     filtered: AtomicUsize,

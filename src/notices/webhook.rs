@@ -118,7 +118,7 @@ pub fn body(message: &Message, format: Format) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// What `POST /api/v2/alerts` of Alertmanager takes. What is over has an end.
+/// The body of `POST /api/v2/alerts` of Alertmanager. An alert that is over has an end.
 fn alerts(facts: &Value) -> Value {
     let lines = facts["lines"].as_array().map_or(&[][..], Vec::as_slice);
     let alert = |line: &Value| {

@@ -1,4 +1,4 @@
-//! What identifies a Kubernetes object, and the objects that a manifest text holds.
+//! The identity of a Kubernetes object, and the objects in a manifest text.
 
 use std::fmt;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ pub fn parse_manifest(text: &str) -> Result<Vec<Object>, String> {
     Ok(objects)
 }
 
-/// Whether an object stands for its items: a `List`, or the list of a kind, such as a `RoleList`.
+/// Whether an object represents its items: a `List`, or the list of a kind, such as a `RoleList`.
 fn is_list(kind: &str, body: &Map<String, Value>) -> bool {
     kind.ends_with("List") && body.get("items").is_some_and(Value::is_array)
 }

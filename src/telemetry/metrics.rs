@@ -194,7 +194,7 @@ impl Metrics {
             self.pass_time.clone(),
         );
         r.register("controller_runtime_active_workers", "Passes that run now", self.active.clone());
-        r.register("controller_runtime_max_concurrent_reconciles", "Passes that may run at once", self.workers.clone());
+        r.register("controller_runtime_max_concurrent_reconciles", "Passes that can run at once", self.workers.clone());
         r.register("workqueue_depth", "Custom resources that wait for a pass", self.depth.clone());
         r.register("workqueue_adds", "Custom resources put into the queue", self.adds.clone());
         r.register("workqueue_retries", "Passes to be repeated after a failure", self.retries.clone());

@@ -15,7 +15,7 @@ pub fn definition(chart: &Chart, names: &Names, settings: Settings, evidence: &[
     Ok(remarks(&made, fields.err()) + &as_yaml(&made.definition)?)
 }
 
-/// Comments above the definition: what is not as its reader expects.
+/// Comments above the definition: the points that its reader does not expect.
 fn remarks(made: &Made, no_fields: Option<String>) -> String {
     let mut text = String::new();
     if let Some(why) = no_fields {

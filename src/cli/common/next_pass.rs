@@ -1,4 +1,4 @@
-//! What the next pass over a custom resource would do: a pass that writes nothing.
+//! The work of the next pass over a custom resource: a pass that writes nothing.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -30,13 +30,13 @@ pub struct AskArgs {
     /// The custom resource: KIND NAME, or KIND/NAME.
     #[arg(required_unless_present = "file", num_args = 1..=2, value_names = ["KIND", "NAME"])]
     pub what: Vec<String>,
-    /// The custom resource as it would be, in a YAML file; `-` for standard input.
+    /// The changed custom resource, in a YAML file; `-` for standard input.
     #[arg(short, long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// The chart: a directory or an archive [default: that of --watches-file, or else the one in the release's record].
+    /// The chart: a directory or an archive [default: that of --watches-file, or the one in the release's record].
     #[arg(long, value_name = "PATH")]
     pub chart: Option<PathBuf>,
-    /// The operator's watches.yaml, for what it says of the kind.
+    /// The operator's watches.yaml, for its settings of the kind.
     #[arg(long, value_name = "FILE")]
     pub watches_file: Option<PathBuf>,
     #[command(flatten)]

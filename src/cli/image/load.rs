@@ -13,7 +13,8 @@ struct Loader {
     program: &'static str,
     /// Whether it reads archives of OCI, and keeps the digest of the image. Others get what `docker load` reads.
     reads_oci: bool,
-    /// Its arguments before the name that the user gives, for the name, and behind it; `FILE` stands for the archive.
+    /// Its arguments before the name that the user gives, for the name, and behind it; `FILE` is replaced by the
+    /// archive.
     before: &'static [&'static str],
     flag: &'static str,
     /// The name, when none is given; without one, the flag is left out.

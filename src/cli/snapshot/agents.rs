@@ -21,7 +21,7 @@ use crate::backup::shelf::{self, Condition};
 use crate::backup::{BackupError, chain};
 use crate::cli::common::error::CliError;
 
-/// What names begin with by default.
+/// The default prefix of names.
 const PREFIX: &str = "db";
 
 /// Which agents are asked.
@@ -30,7 +30,7 @@ struct AgentArgs {
     /// URLs of the agents of one database, separated by commas.
     #[arg(long, value_name = "URLS", value_delimiter = ',', required = true)]
     agents: Vec<String>,
-    /// Certificates of who signed those of the agents.
+    /// Certificates of the authorities that signed those of the agents.
     #[arg(long, value_name = "FILE", requires_all = ["cert", "key"])]
     cacert: Option<PathBuf>,
     /// Our certificate.
@@ -39,7 +39,7 @@ struct AgentArgs {
     /// Its key.
     #[arg(long, value_name = "FILE", requires = "cacert")]
     key: Option<PathBuf>,
-    /// How long an agent may take for an answer.
+    /// The time limit of an agent's answer.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::kind::duration::parse)]
     call_timeout: Duration,
 }
@@ -67,12 +67,13 @@ pub(in crate::cli) struct CopyArgs {
     store: StoreArgs,
     #[command(flatten)]
     keep: KeepArgs,
-    /// Statements that make the data again, instead of the files of the database: slower, and for other versions, too.
+    /// Copy statements that create the data, instead of the files of the database: slower, and also usable with other
+    /// versions.
     #[arg(long)]
     logical: bool,
     #[arg(long, help = "The exact name of the backup, instead of PREFIX_vNUMBER_TIME_HASH")]
     name: Option<String>,
-    /// How long a replica is waited for until it has applied what the primary has; then the primary is copied.
+    /// How long to wait until a replica has applied the writes of the primary; after that the primary is copied.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = crate::kind::duration::parse)]
     catch_up: Duration,
     /// Also write the result to this file, as JSON.
@@ -92,10 +93,10 @@ pub(in crate::cli) struct ArchiveArgs {
     /// Continue, and store again after this time, until the program is ended. An attempt that fails is repeated.
     #[arg(long, value_name = "DURATION", value_parser = crate::kind::duration::parse)]
     every: Option<Duration>,
-    /// Continue behind a gap: writes that no member has any more.
+    /// Continue after a gap, where no member has the writes any longer.
     #[arg(long)]
     after_gap: bool,
-    /// With --every: end after no attempt succeeded for so long, so that somebody sees it.
+    /// With --every: end with an error if no attempt succeeded for this time.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = crate::kind::duration::parse)]
     give_up: Duration,
 }
@@ -108,7 +109,8 @@ pub(in crate::cli) struct SendArgs {
     name: String,
     #[command(flatten)]
     store: StoreArgs,
-    /// Up to where writes after the copy are given, too: `end`, a time such as 2026-11-27T12:00:00Z, or a write such as 0-1-150.
+    /// The end of the writes after the copy that are sent, too: `end`, a time such as 2026-11-27T12:00:00Z, or a write
+    /// such as 0-1-150.
     #[arg(long, value_name = "POINT", value_parser = until)]
     until: Option<Until>,
     /// Describe the copy in this file, before its first byte is sent.
@@ -124,7 +126,8 @@ pub(in crate::cli) struct SendArgs {
 pub(in crate::cli) struct InstallArgs {
     /// Where this program is copied to.
     path: PathBuf,
-    /// Write the certificates of the authorities that the program knows to this file: the other image may have none.
+    /// Write the certificates of the authorities that the program knows to this file: the other image may have no such
+    /// file.
     #[arg(long, value_name = "FILE")]
     authorities: Option<PathBuf>,
 }

@@ -15,7 +15,7 @@ pub(super) struct EtcdArgs {
     /// Client URLs of members of one cluster, separated by commas.
     #[arg(long, value_name = "URLS", value_delimiter = ',', required = true, env = "ETCDCTL_ENDPOINTS")]
     pub endpoints: Vec<String>,
-    /// Certificates of who signed those of the members.
+    /// Certificates of the authorities that signed those of the members.
     #[arg(long, value_name = "FILE", env = "ETCDCTL_CACERT")]
     cacert: Option<PathBuf>,
     /// Our certificate.
@@ -29,7 +29,7 @@ pub(super) struct EtcdArgs {
     /// File of the user's password.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// How long each call, and each piece of a snapshot, may take.
+    /// The time limit of each call, and of each piece of a snapshot.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::kind::duration::parse)]
     call_timeout: Duration,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::backup::place::{Place, S3};
 use crate::cli::common::error::CliError;
 
-/// What names of backups begin with by default.
+/// The default prefix of the names of backups.
 const PREFIX: &str = "etcd";
 
 const STORE: &str =
@@ -19,7 +19,7 @@ const KEYS: &str = "Keys are read from the same places as by the cloud's own pro
 pub(super) struct StoreArgs {
     #[arg(long, value_name = "URL", help = STORE, long_help = format!("{STORE}.\n\n{KEYS}"))]
     store: String,
-    /// What names of backups begin with; `etcd` by default, and all for `list`.
+    /// The prefix of the names of backups; `etcd` by default, and all for `list`.
     #[arg(long, value_name = "PREFIX")]
     name_prefix: Option<String>,
     /// URL of an S3-compatible server.
@@ -31,7 +31,7 @@ pub(super) struct StoreArgs {
     /// The bucket is part of the server's name and not of the path.
     #[arg(long)]
     s3_virtual_host: bool,
-    /// How long the whole may take.
+    /// The time limit of the whole command.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = crate::kind::duration::parse)]
     pub timeout: Duration,
 }

@@ -26,13 +26,14 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Arguments of `tillerman status`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The release; or its custom resource as KIND/NAME, for which no right to read Secrets is needed.
+    /// The release; or its custom resource as KIND/NAME, which does not need the right to read Secrets.
     #[arg(required_unless_present = "rollouts")]
     name: Option<String>,
-    /// Print how far the roll-outs of charts are, from the namespace of the operator; needs the right to read Secrets there.
+    /// Print the progress of the roll-outs of charts, from the namespace of the operator; needs the right to read
+    /// Secrets there.
     #[arg(long, conflicts_with = "name")]
     rollouts: bool,
-    /// Go on, and print it again whenever it has changed, until interrupted.
+    /// Continue, and print it again whenever it has changed, until interrupted.
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]

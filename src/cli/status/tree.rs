@@ -54,7 +54,7 @@ pub fn tree(cr: &Value, pods: &Pods) -> Node {
     }
     root.below.extend(cr.pointer("/status/release").map(release));
     let sets = cr.pointer("/status/members").and_then(Value::as_object).into_iter().flatten();
-    // Beside them stand lists of pods.
+    // The status also has lists of pods.
     for (name, members) in sets.filter(|(_, members)| members.is_object()) {
         root.below.push(member_set(name, members));
     }

@@ -167,8 +167,8 @@ impl Scene<'_> {
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
     }
 
-    /// Before 3.4: the first member has voted for a second one, and has no quorum alone any more. The pod of
-    /// the second member is started even if that is not wanted any more: only this restores the quorum.
+    /// Before 3.4: the first member has voted for a second one, and no longer has a quorum alone. The pod of the second
+    /// member is started even if it is no longer wanted: only this restores the quorum.
     fn needed_vote(&self) -> Option<MemberStep<Action>> {
         if self.observed.members.is_some() || !self.latch.bootstrapped {
             return None;

@@ -1,5 +1,5 @@
-//! Decides the next step by a list of rows: the first row that applies wins. Rows for what is in progress come first,
-//! so that the same row continues after a crash.
+//! Decides the next step by a list of rows: the first row that applies wins. Rows for work in progress come first, so
+//! that the same row continues after a crash.
 
 use std::time::Duration;
 
@@ -89,8 +89,8 @@ pub fn decide(view: &View<'_>) -> MemberStep<Action> {
     }
 }
 
-/// The step that has to precede a deletion; `Quiet` if there is none any more. A hook that fails or refuses blocks the
-/// deletion, which cannot be undone. `since` distinguishes this custom resource from another one of the same name.
+/// The step that has to precede a deletion; `Quiet` if none is left. A hook that fails or refuses blocks the
+/// deletion, which cannot be undone. `since` distinguishes this custom resource from an earlier one of the same name.
 pub fn before_deletion(view: &View<'_>, since: i64) -> MemberStep<Action> {
     if let Some(why) = &view.observed.blind {
         return MemberStep::Wait { why: why.clone(), after: LOOK };

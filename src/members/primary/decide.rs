@@ -160,8 +160,8 @@ impl Scene<'_> {
         Some(self.begun(data, Latched { epoch, ackers, acks: 1, starts, change: Some(change), ..Latched::default() }))
     }
 
-    /// The status was lost, and the `ConfigMap` still says who the primary is: it was written before each order, so no
-    /// member has obeyed another one. Who acknowledges is unknown, and is found out again.
+    /// The status was lost, and the `ConfigMap` still names the primary: it was written before each order, so no member
+    /// has obeyed another primary. The members that acknowledge are unknown, and are found again.
     fn remembered(&self) -> Step {
         let Ok(Some(roles)) = &self.observed.roles else { return None };
         let digits = roles.primary.strip_prefix(&*self.workload.name)?.strip_prefix('-')?;
@@ -236,7 +236,7 @@ impl Scene<'_> {
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
     }
 
-    /// A member takes writes and is not the primary, or not any more.
+    /// A member takes writes and is not the primary, or no longer is.
     fn second_writer(&self) -> Step {
         let foreign = |(k, answer): &(&u32, &State)| answer.writable && self.held.ordinal != Some(**k);
         let (ordinal, _) = self.observed.answers.iter().find(foreign)?;

@@ -1,4 +1,5 @@
-//! What the operator does not touch, what it stops for, and who follows first, in the small world (docs/design/primary.md).
+//! The state that the operator does not touch, the causes for which it stops, and the member that follows first, in the
+//! small world (docs/design/primary.md).
 
 use super::state::Action;
 use super::world_tests::{Member, World};
@@ -67,7 +68,7 @@ fn of_two_members_with_writes_that_the_other_lacks_none_becomes_the_primary() {
     let why = world.stops("Diverged");
     assert!(why.contains("db-1") && why.contains("db-2"), "{why}");
     assert_eq!(world.held().ordinal, None);
-    // A person deletes the claim and the pod of one, and says that the other goes on.
+    // A person deletes the claim and the pod of one, and requests that the other continues.
     world.destroy(2);
     let why = world.stops("FailoverUnsafe");
     assert!(why.contains("force-new-cluster=2@1"), "{why}");

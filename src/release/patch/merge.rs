@@ -103,10 +103,10 @@ fn list(name: &str, base: &[Value], patch: &[Value], built_in: bool) -> Result<V
     }
     let Some(keys) = keys(name, patch, built_in) else { return Ok(patch.to_vec()) };
     let mut left: Vec<&Value> = base.iter().collect();
-    // As kustomize: what the patch names comes first, in its order.
+    // As kustomize: the items that the patch names come first, in its order.
     let mut merged = Vec::new();
     for item in patch {
-        // Each item is searched among all that are left.
+        // Each item is searched among all remaining items.
         budget::work_of(left.len()).map_err(super::spent)?;
         let at = left.iter().position(|below| is_same(below, item, keys));
         let below = at.map(|at| left.remove(at));

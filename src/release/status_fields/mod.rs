@@ -75,7 +75,7 @@ pub struct Field {
     /// Whether `kubectl get` shows it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub column: bool,
-    /// What it means, for the definition.
+    /// Its meaning, for the definition.
     #[serde(skip)]
     pub description: Option<String>,
 }
@@ -102,11 +102,11 @@ pub enum Source {
     Value(Value),
     /// A field of a live object of the release.
     From(Place),
-    /// What the operator knows of a stateful set with members.
+    /// The operator's facts about a stateful set with members.
     Members {
         /// Name of the `Members` document.
         document: String,
-        /// What of it.
+        /// The fact that it shows.
         field: String,
     },
 }
@@ -156,7 +156,8 @@ impl FieldType {
         }
     }
 
-    /// The value in this type: of numbers and booleans, the text where a text is wanted. `None` for what has another type.
+    /// The value in this type: of numbers and booleans, the text where a text is wanted. `None` for a value of another
+    /// type.
     pub fn fit(self, value: &Value) -> Option<Value> {
         match value {
             Value::Number(number) if self == Self::String => Some(number.to_string().into()),
@@ -206,7 +207,7 @@ pub fn is_secret(gvk: &Gvk) -> bool {
     gvk.group.is_empty() && &*gvk.kind == "Secret"
 }
 
-/// What the sources of fields may name.
+/// The names that sources of fields can use.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// The objects of the rendering.
@@ -215,7 +216,7 @@ pub struct Known<'a> {
     pub namespace: &'a str,
     /// The names of its `Members` documents.
     pub members: &'a [&'a str],
-    /// What is known of members.
+    /// The facts about members.
     pub facts: &'a [&'static str],
 }
 
@@ -260,8 +261,8 @@ impl StatusFields {
         packed::encode(self, "fields of the status", MAX_ENCODED)
     }
 
-    /// Decodes a text from [`Self::encode`]; `None` for any other text. Whoever may edit Secrets can write such a text, so that more
-    /// fields than a chart can have do not count.
+    /// Decodes a text from [`Self::encode`]; `None` for any other text. A user who can edit Secrets can write such a
+    /// text, so more fields than a chart can have do not count.
     pub fn decode(text: &str) -> Option<Self> {
         if text.len() > MAX_ENCODED {
             return None;

@@ -52,12 +52,13 @@ impl ApiArgs {
     }
 }
 
-/// What to do with a new kind.
+/// The next steps with a new kind.
 const NEXT: &str = "Next:
   make install run                   # the operator on this machine, for the cluster of your kubeconfig
   kubectl apply -k config/samples    # a custom resource
 README.md has the rest.";
-/// What to do with a new version of a chart: a pod of the operator stays as it is while the name of its image does.
+/// The next steps with a new version of a chart: a pod of the operator stays as it is while the name of its image
+/// stays.
 const NEXT_OF_AN_UPDATE: &str = "Next, with a VERSION that you have not deployed yet:
   make image-push deploy VERSION=0.0.2    # or image-load for a local cluster";
 

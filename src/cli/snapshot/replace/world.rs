@@ -1,4 +1,4 @@
-//! What `replace` sees and does on the API server.
+//! The requests of `replace` to the API server.
 
 use crate::names;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! twice. Then the member with the most of the agreed data continues alone, and the other members join it as learners.
 //!
 //! While a pod can start as the only member, no other pod may start: each would be a cluster of its own, under the same
-//! ID. So the StatefulSet has only this one pod until the `ConfigMap` does not force a new cluster any more. The claims
+//! ID. So the StatefulSet has only this one pod until the `ConfigMap` no longer forces a new cluster. The claims
 //! of the others are deleted after the member has been seen to continue, and not earlier.
 
 use super::{SOON, Scene};
@@ -53,7 +53,7 @@ impl Scene<'_> {
         )
     }
 
-    /// The user has confirmed the loss, for what is left now.
+    /// The user has confirmed the loss, for the data that is left now.
     pub(super) fn recovery_begins(&self) -> Option<MemberStep<Action>> {
         let said = self.target.recover.as_deref()?;
         if self.observed.members.is_some() || !self.latch.bootstrapped {
@@ -65,7 +65,7 @@ impl Scene<'_> {
             .then(|| MemberStep::Latch(Latch { recovery: Some(recovery), ..self.latch.clone() }))
     }
 
-    /// Continues a recovery from what is observed.
+    /// Continues a recovery from the observed state.
     pub(super) fn recovery_continues(&self) -> Option<MemberStep<Action>> {
         let recovery = self.latch.recovery.as_ref()?;
         let is_it = |url: &String| self.settings.peer_url.ordinal(url) == Some(recovery.survivor);

@@ -30,7 +30,7 @@ struct SwitchOver<'a> {
 
 impl Scene<'_> {
     /// The primary has ended, or started again. Its last commits may not have been acknowledged, so another member
-    /// takes over. If none can, the primary goes on: it has all acknowledged writes itself.
+    /// takes over. If none can, the primary continues: it has all acknowledged writes itself.
     pub(super) fn restarted(&self) -> Step {
         let (p, answer) = self.primary()?;
         let ran = self.held.starts.get(&p)?;
@@ -48,7 +48,7 @@ impl Scene<'_> {
         if answer.data.is_none() {
             return Some(self.unsafe_to_fail_over(p, &why));
         }
-        // It goes on as the primary. An acker that has started as well is heard from now on.
+        // It continues as the primary. An acker that has started as well is heard from now on.
         Some(self.latched(self.alone(p)))
     }
 
@@ -122,7 +122,7 @@ impl Scene<'_> {
         self.accepted().is_some() || (self.held.acks > 0 && self.is_enough(self.heard_ackers().len()))
     }
 
-    /// What would be said if the primary were lost now.
+    /// The message if the primary were lost now.
     pub(super) fn safety(&self) -> Result<(), String> {
         if self.held.acks == 0 {
             return Err("no other member acknowledges writes".to_owned());
@@ -173,7 +173,7 @@ impl Scene<'_> {
         stop("FailoverUnsafe", format!("{why}. Bring {pod} or those members back.{offer}"))
     }
 
-    /// The statement by which a person accepts a loss: the epoch and the ordinal that goes on.
+    /// The statement by which a person accepts a loss: the epoch and the ordinal that continues.
     fn offer(&self) -> Option<(u32, String)> {
         let answers = self
             .observed
@@ -207,7 +207,7 @@ impl Scene<'_> {
         Some(self.fence(k))
     }
 
-    /// The members of which one takes over. They are fenced by now.
+    /// The members; one of them takes over. They are fenced by now.
     fn fenced(&self) -> Vec<(u32, &State)> {
         match self.accepted() {
             Some(k) => self.answer(k).map(|answer| (k, answer)).into_iter().collect(),
@@ -235,7 +235,7 @@ impl Scene<'_> {
         fenced.iter().filter(|(_, a)| contains_all(a)).min_by_key(|(k, _)| (!ready(*k), *k)).copied()
     }
 
-    /// Each of the fenced members lacks writes of another one.
+    /// Each of the fenced members lacks writes of another.
     pub(super) fn no_candidate(&self) -> Step {
         self.failing_over()?;
         if self.candidate().is_some() {
@@ -252,7 +252,7 @@ impl Scene<'_> {
         Some(stop("Diverged", why))
     }
 
-    /// The candidate applies what it received.
+    /// The candidate applies the writes that it received.
     pub(super) fn candidate_applies(&self) -> Step {
         self.failing_over()?;
         let (c, answer) = self.candidate().filter(|(_, answer)| !answer.has.contains(&answer.got))?;
@@ -277,7 +277,7 @@ impl Scene<'_> {
         Some(self.passed(c, self.held.epoch, ackers, acks, change))
     }
 
-    /// The lost primary is back, and has not started its database yet: it has all acknowledged writes, and goes on.
+    /// The lost primary is back, and has not started its database yet: it has all acknowledged writes, and continues.
     fn go_back(&self, change: &Change) -> Step {
         let from = change.from?;
         let answer = self.answer(from)?;
@@ -285,8 +285,8 @@ impl Scene<'_> {
         waits.then(|| self.latched(Latched { change: None, ..self.alone(from) }))
     }
 
-    /// A member goes on as the primary. It has all acknowledged writes, and nobody else is known to have them. Ackers
-    /// that start once more, and those that are silent now, count after they have received all that it has.
+    /// A member continues as the primary. It has all acknowledged writes, and nobody else is known to have them. Ackers
+    /// that start once more, and those that are silent now, count after they have received everything that it has.
     fn alone(&self, p: u32) -> Latched {
         let start = |k: &u32| self.answer(*k).map(|answer| answer.start.clone()).unwrap_or_default();
         let starts = self.held.ackers.iter().map(|k| (*k, start(k))).collect();
@@ -328,7 +328,7 @@ impl Scene<'_> {
         Some(SwitchOver { change, p, answer, to: change.to? })
     }
 
-    /// A switch-over is given up, and the primary goes on.
+    /// A switch-over is given up, and the primary continues.
     pub(super) fn switch_over_fails(&self) -> Step {
         let SwitchOver { change, answer, to, .. } = self.switching_over()?;
         let follows = self.follows(to).filter(|target| target.applying || target.has == target.got);
@@ -483,7 +483,7 @@ impl Scene<'_> {
         self.shrink(ackers.max_by(|a, b| lag(*a).total_cmp(&lag(*b)).then(a.cmp(b)))?)
     }
 
-    /// What became of a request whose switch-over was under way.
+    /// The result of a request whose switch-over was under way.
     pub(super) fn followed(
         &self,
         request: Request,

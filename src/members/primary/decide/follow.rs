@@ -20,7 +20,7 @@ impl Scene<'_> {
     }
 
     /// A member has writes that the primary lacks. It follows if it can take them back; the agent says whether it
-    /// could. What a primary with a problem has may be more than it says.
+    /// could. A primary with a problem may have more than it reports.
     pub(super) fn diverged(&self) -> Step {
         let is_sure = |primary: &State| primary.role == Role::Primary && primary.problem.is_none();
         let (_, primary) = self.primary().filter(|(_, primary)| is_sure(primary))?;
@@ -144,8 +144,8 @@ impl Scene<'_> {
     }
 
     /// Notes the start of the primary while it takes writes, and of ackers while they receive. An acker that has
-    /// started again, and does not continue the start that was noted, may have lost what it acknowledged: it counts
-    /// again after it has received all that the primary had then.
+    /// restarted, and does not continue the noted start, may have lost writes that it acknowledged: it counts again
+    /// after it has received everything that the primary had then.
     pub(super) fn starts(&self) -> Step {
         let (p, primary) = self.primary()?;
         let mut held = self.held.clone();
@@ -198,7 +198,7 @@ impl Scene<'_> {
         if self.held.ordinal == Some(k) { Some(PRIMARY) } else { near().then_some(REPLICA) }
     }
 
-    /// The first pod with a wrong role. A pod loses the role of the primary before another one gets it. One that says
+    /// The first pod with a wrong role. A pod loses the role of the primary before another pod gets it. One that says
     /// that it takes no writes loses it afterwards: a Service without a pod loses what clients send, until `kube-proxy`
     /// knows the next pod a second later.
     fn wrong_label(&self) -> Option<(u32, &Pod, Option<&'static str>)> {
