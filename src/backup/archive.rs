@@ -15,7 +15,8 @@ use crate::agent::contract::{LOG, Role};
 use crate::agent::position::Position;
 use crate::agent::stored::{DATA, TIMES, WRITES};
 
-/// How often a run asks the members again while they do not have all that the primary had, and after which pause.
+/// How often a run asks the members again while they do not have everything that the primary had, and the pause
+/// between.
 const PASSES: u32 = 10;
 const AGAIN: Duration = Duration::from_millis(200);
 /// Logs of one run. More are left to the next one.
@@ -27,13 +28,13 @@ const LOGS: usize = 1000;
 pub struct End {
     /// The identity of the data.
     pub data: String,
-    /// What is stored, with what was before the first log.
+    /// The stored logs, with the position before the first log.
     pub has: Position,
     /// At this time, every write that had been acknowledged was stored.
     pub seen: Timestamp,
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Archived {
     /// The logs that were stored.
@@ -60,7 +61,7 @@ pub fn acknowledged(heard: &[Heard]) -> Option<Position> {
     }
 }
 
-/// Stores what is not stored yet. With `after_gap`, an archive whose continuation no member has any more begins again.
+/// Stores what is not stored yet. With `after_gap`, an archive whose continuation no member has begins again.
 pub async fn archive(agents: &Agents, place: &Place, prefix: &str, after_gap: bool) -> Result<Archived, BackupError> {
     let seen = Timestamp::now();
     let mut heard = agents.heard().await?;
@@ -131,7 +132,8 @@ async fn store(
     Ok(())
 }
 
-/// The member to ask, and after what: where the archive ends, or what is before the oldest log.
+/// The member to ask, and the position after which its logs are wanted: the end of the archive, or the position before
+/// the oldest log.
 fn donor<'a>(heard: &'a [Heard], known: Option<&End>, after_gap: bool) -> Result<(&'a Heard, Position), BackupError> {
     let runs = || heard.iter().filter(|own| !own.state.start.is_empty() && !own.state.diverged);
     let primary = heard.iter().find(|own| own.state.role == Role::Primary);
@@ -168,7 +170,7 @@ fn donor<'a>(heard: &'a [Heard], known: Option<&End>, after_gap: bool) -> Result
     }
 }
 
-/// What the headers say of a log.
+/// The facts about a log in the headers.
 fn log(headers: &BTreeMap<String, String>, data: &str, after: &Position) -> Result<Log, String> {
     let field = |name: &str| headers.get(name).ok_or_else(|| format!("the log does not have {name}"));
     let writes = field(WRITES)?.parse::<Position>()?;
@@ -178,7 +180,7 @@ fn log(headers: &BTreeMap<String, String>, data: &str, after: &Position) -> Resu
     Ok(Log { data: data.to_owned(), after: after.clone(), writes, first, last })
 }
 
-/// Deletes the logs that every kept copy has: nothing is restored with them any more. Returns their names.
+/// Deletes the logs that every kept copy has: no restore needs them. Returns their names.
 pub async fn prune(place: &Place, prefix: &str, dry_run: bool) -> Result<Vec<String>, BackupError> {
     let backups = shelf::list(place, Some(prefix)).await?;
     let good = backups.iter().filter(|backup| backup.condition == Condition::Good);

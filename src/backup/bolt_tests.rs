@@ -109,7 +109,7 @@ fn pages() -> Vec<Vec<u8>> {
         leaf(3, 1, &root),
         branch(4, &[(&revision(2), 5), (&revision(4), 6)]),
         leaf(5, 0, &[(&revision(2), pair("a", 3)), (&revision(3), pair("b", 3))]),
-        // It goes on for another page.
+        // It continues on another page.
         leaf(6, 0, &[(&revision(4), pair("a", 1000)), (&deleted(5), pair("b", 0)), (&revision(9), pair("c", 1))]),
     ]
 }

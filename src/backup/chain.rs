@@ -1,4 +1,5 @@
-//! Which copy and which logs lead to a point in time. A log fits if what has to be there before it is there; what does not fit is a gap.
+//! Which copy and which logs lead to a point in time. A log fits if the writes that have to be before it exist; a log
+//! that does not fit shows a gap.
 
 use jiff::Timestamp;
 

@@ -43,7 +43,7 @@ pub struct Agents {
 pub struct Heard {
     /// Where its agent listens.
     pub url: String,
-    /// What it said.
+    /// Its answer.
     pub state: State,
 }
 
@@ -68,7 +68,8 @@ impl Agents {
     }
 }
 
-/// Whom to ask for a copy, the best first: replicas that follow, the one that lags least first, and then the primary.
+/// The members to ask for a copy, the best first: replicas that follow, the one that lags least first, and then the
+/// primary.
 pub fn donors(heard: &[Heard]) -> Vec<&Heard> {
     let is_well = |state: &State| !state.start.is_empty() && state.problem.is_none() && !state.diverged;
     let follows = |state: &State| state.role == Role::Replica && state.receiving && state.applying;
@@ -87,7 +88,7 @@ pub fn donors(heard: &[Heard]) -> Vec<&Heard> {
     replicas.into_iter().chain(primary).collect()
 }
 
-/// What a copy must have: all that the primary has; without a primary, all that a member received.
+/// The writes that a copy must have: all of the primary; without a primary, all that a member received.
 fn goal(heard: &[Heard]) -> Position {
     match heard.iter().find(|own| own.state.role == Role::Primary) {
         Some(primary) => primary.state.has.clone(),
@@ -98,7 +99,7 @@ fn goal(heard: &[Heard]) -> Position {
 /// A copy that comes.
 #[derive(Debug)]
 pub struct Coming {
-    /// What is known of it before it is complete.
+    /// The facts about it before it is complete.
     pub record: Record,
     body: Incoming,
     url: String,
@@ -144,7 +145,7 @@ pub async fn take(agents: &Agents, form: Form, within: Duration) -> Result<Comin
     Err(BackupError::Agent(format!("no member gives a copy: {why}")))
 }
 
-/// Waits until a member has everything; what it has then.
+/// Waits until a member has everything. Returns its position then.
 async fn applied(agents: &Agents, donor: &Heard, goal: &Position, within: Duration) -> Option<Position> {
     let end = Instant::now() + within;
     let mut has = donor.state.has.clone();
@@ -195,7 +196,7 @@ pub async fn save(place: &Place, name: &str, coming: Coming) -> Result<Record, B
     let Coming { record, body, url, agents } = coming;
     let reached = Arc::new(Mutex::new(None));
     let (noted, asked) = (Arc::clone(&reached), url.clone());
-    // What the member has afterwards is all that can be in the copy.
+    // The copy can have no later writes than the member has afterwards.
     let last = stream::once(async move {
         let state = agents.client.state(&asked, agents.timeout).await;
         let state = state.map_err(|error| BackupError::Agent(format!("after the copy: {error}")))?;

@@ -1,4 +1,4 @@
-//! What a snapshot of etcd holds, read off the file itself.
+//! The content of a snapshot of etcd, read from the file itself.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -25,7 +25,7 @@ pub struct Sums {
     size: u64,
 }
 
-/// A snapshot whose appended sum is that of what is before it.
+/// A snapshot whose appended checksum matches the content before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum {
     /// Bytes, with the appended sum.
@@ -60,7 +60,7 @@ impl Sums {
         }
     }
 
-    /// The sum of what has none appended.
+    /// The checksum of a snapshot that has none appended.
     pub fn plain(self) -> Sum {
         Sum { size: self.size, sha256: data_encoding::HEXLOWER.encode(&self.whole.finalize()) }
     }
@@ -80,7 +80,7 @@ impl Sums {
     }
 }
 
-/// What a snapshot holds.
+/// The content of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// The revision of the data: of the last change, or of a compaction that left nothing of it. 1 is that of no data.

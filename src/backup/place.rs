@@ -40,7 +40,8 @@ pub struct Place {
     url: String,
 }
 
-/// What an S3-compatible server needs besides its URL. What is missing is taken from AWS's environment variables and files.
+/// The settings of an S3-compatible server besides its URL. Missing settings come from AWS's environment variables and
+/// files.
 #[derive(Clone, Debug, Default)]
 pub struct S3 {
     /// The URL of the server; AWS's own by default.
@@ -62,7 +63,7 @@ impl Place {
     /// with the credentials that the environment names. A folder of a file system is made when it is to be written to.
     pub fn open(url: &str, s3: &S3, write: bool) -> Result<Self, BackupError> {
         let invalid = |why: &str| BackupError::Invalid(format!("{url:?} is not a place for backups: {why}"));
-        // A password would stand before an `@`, and a token after a `?`. Neither belongs here, and neither may be shown.
+        // A password would be before an `@`, and a token after a `?`. Neither belongs here, and neither may be shown.
         if url.contains(['@', '?', '#']) {
             return Err(BackupError::Invalid("a place for backups is a URL without user, query and fragment".into()));
         }
@@ -181,7 +182,7 @@ fn storage_of(cloud: &str) -> Result<&'static str, BackupError> {
     })
 }
 
-/// What AWS's files say, where there are any.
+/// The settings in AWS's files, if there are any.
 fn profile() -> Result<Profile, BackupError> {
     let env = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = |file: &str| env("HOME").map(|home| home.join(".aws").join(file));
@@ -202,7 +203,7 @@ fn retry() -> RetryConfig {
     RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_FOR, ..RetryConfig::default() }
 }
 
-/// What an error means. Bodies of answers are not shown: those of S3 have the ID of the key and what was signed with it.
+/// The meaning of an error. Bodies of answers are not shown: those of S3 have the ID of the key and the signed text.
 fn words(error: &object_store::Error) -> String {
     let all = chain(error);
     let code = all.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);

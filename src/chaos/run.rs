@@ -17,9 +17,9 @@ use crate::members::etcd::client::read;
 /// How often is looked whether members are well.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// What a run is made of.
+/// The parts of a run.
 pub struct Run {
-    /// Who does faults.
+    /// The part that injects faults.
     pub hand: Hand,
     /// Which.
     pub plan: Plan,
@@ -33,21 +33,21 @@ pub struct Run {
     pub count: usize,
     /// How long it may take until all members are well again.
     pub patience: Duration,
-    /// What the keys of the clients begin with.
+    /// The prefix of the clients' keys.
     pub prefix: String,
     /// For the choices of the clients.
     pub seed: u64,
 }
 
-/// What came of a run.
+/// The result of a run.
 pub struct Report {
-    /// What clients recorded.
+    /// The records of the clients.
     pub recorded: Recorded,
     /// The faults, each with the statistics of writes until all members were well again.
     pub faults: Vec<(Fault, Availability)>,
     /// How they fared all in all.
     pub total: Availability,
-    /// What did not finish, such as members that did not become well.
+    /// The parts that did not finish, such as members that did not become healthy.
     pub trouble: Vec<String>,
 }
 

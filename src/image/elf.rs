@@ -84,7 +84,7 @@ const ADVICE: &str =
 /// The platform of a program.
 ///
 /// # Errors
-/// If it is no static program for Linux; `name` is what the message calls it.
+/// If it is not a static program for Linux; `name` is what the message calls it.
 pub fn platform(name: &str, data: &[u8]) -> Result<Platform, ImageError> {
     let Some(header) = Header::read(data) else {
         return fail(format!("{name} is not a program for Linux (ELF); {ADVICE}"));
@@ -95,7 +95,7 @@ pub fn platform(name: &str, data: &[u8]) -> Result<Platform, ImageError> {
             header.number
         ));
     };
-    // 0 stands for System V, which Linux's programs say, 3 for Linux. 2 is an executable file, 3 one at any address.
+    // 0 means System V, which Linux's programs have, 3 means Linux. 2 is an executable file, 3 one at any address.
     if ![0, 3].contains(&header.system) || ![2, 3].contains(&header.kind) {
         return fail(format!(
             "{name} is not a program for Linux (ELF system {}, type {}); {ADVICE}",
@@ -111,7 +111,7 @@ pub fn platform(name: &str, data: &[u8]) -> Result<Platform, ImageError> {
     }
 }
 
-/// What a program needs to start.
+/// The interpreter that a program needs to start.
 enum Linkage {
     /// Nothing.
     Static,

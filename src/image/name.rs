@@ -1,4 +1,4 @@
-//! What an image is called: `[REGISTRY/]REPOSITORY[:TAG]`, as Docker reads it (`distribution/reference`).
+//! The name of an image: `[REGISTRY/]REPOSITORY[:TAG]`, as Docker reads it (`distribution/reference`).
 
 use super::{ImageError, fail};
 use regex::Regex;

@@ -42,7 +42,7 @@ pub struct Spec {
     pub window: Option<String>,
     /// A problem that lasts is reported again after this time. 4h by default; 0 for never.
     pub repeat: Option<String>,
-    /// The maximum number of messages in an hour. Further events wait, and are in one message. 30 by default, at most 100.
+    /// The maximum number of messages in an hour. Further events wait for one message. 30 by default, at most 100.
     pub max_per_hour: Option<u32>,
 }
 

@@ -45,7 +45,8 @@ pub struct Flags {
     /// Its key
     #[arg(long)]
     pub tls_key: Option<PathBuf>,
-    /// The authorities whose certificates the operator and other agents must have. Who has such a certificate can replace the data.
+    /// The authorities whose certificates the operator and other agents must have. A client with such a certificate can
+    /// replace the data.
     #[arg(long)]
     pub tls_ca: Option<PathBuf>,
     /// Without TLS: anyone who reaches the agent can replace the data. For tests
@@ -154,7 +155,7 @@ pub fn restore(args: impl Iterator<Item = OsString>) -> Option<Restore> {
     Some(Restore::parse_from(std::iter::once(OsString::from("tillerman-agent restore")).chain(args)))
 }
 
-/// An empty variable is no number, and means that there is none.
+/// An empty variable is not a number, and means that there is none.
 fn number(text: &str) -> Result<u64, std::num::ParseIntError> {
     if text.is_empty() { Ok(0) } else { text.parse() }
 }

@@ -1,5 +1,6 @@
-//! Databases and users as the values of a chart declare them: a file, which is hostile input. What it may ask for is a list of privileges
-//! on databases of clients: none with which a user could change accounts, replication, or what a commit waits for.
+//! Databases and users as the values of a chart declare them: a file, which is hostile input. The file can request
+//! privileges on databases of clients, and none with which a user could change accounts, replication, or the condition
+//! that a commit waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ const MOST: usize = 200;
 /// The most databases that a user may have something on.
 const GRANTS: usize = 50;
 
-/// What may be granted on a database, in the words of the database.
+/// The privileges that can be granted on a database, in the words of the database.
 pub const PRIVILEGES: [&str; 19] = [
     "SELECT",
     "INSERT",
@@ -36,7 +37,7 @@ pub const PRIVILEGES: [&str; 19] = [
     "TRIGGER",
     "DELETE HISTORY",
 ];
-/// What one who only reads may do.
+/// The privileges of a user who only reads.
 const READS: [&str; 2] = ["SELECT", "SHOW VIEW"];
 /// Databases that are not of clients.
 const RESERVED: [&str; 5] = ["mysql", "information_schema", "performance_schema", "sys", "tillerman"];
@@ -73,7 +74,7 @@ pub struct User {
     pub host: String,
     /// Databases on which it may do everything that can be granted.
     pub databases: Vec<String>,
-    /// What it may do on others.
+    /// Its privileges on other databases.
     pub grants: Vec<Grant>,
     /// It reads only.
     pub read_only: bool,
@@ -90,7 +91,7 @@ pub struct User {
 pub struct Grant {
     /// The database.
     pub database: String,
-    /// The privileges; `ALL` is all that can be granted.
+    /// The privileges; `ALL` means all privileges that can be granted.
     pub privileges: Vec<String>,
 }
 

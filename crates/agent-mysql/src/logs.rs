@@ -19,14 +19,14 @@ use tillerman_agent::position::Position;
 use tillerman_agent::server::{Body, in_parts, whole};
 use tillerman_agent::stored::{DATA, TIMES, WRITES};
 
-/// What was asked for.
+/// The request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Asked {
     after: Position,
     until: Position,
 }
 
-/// What is sent.
+/// The log that is sent.
 #[derive(Debug)]
 struct Found {
     path: PathBuf,

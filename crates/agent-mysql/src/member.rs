@@ -121,7 +121,7 @@ impl Member {
         }
     }
 
-    /// The connection for orders. What it writes is not in the binary log.
+    /// The connection for orders. Its writes are not in the binary log.
     pub async fn sql(&self) -> Result<MappedMutexGuard<'_, Sql>, SqlError> {
         self.line(&self.works).await
     }
@@ -166,7 +166,7 @@ impl Member {
         let name = &self.flags.member;
         let end = Instant::now() + if *self.hangs.borrow() { QUICK } else { ANSWER };
         loop {
-            // What an order changes while the database is asked must not be mixed with what it said before.
+            // Changes of an order during the question to the database must not be mixed with its earlier answers.
             let before = self.facts(Clone::clone);
             let left = end.saturating_duration_since(Instant::now());
             let measured = if before.running.is_some() { Some(self.measure(left).await) } else { None };
@@ -188,7 +188,7 @@ impl Member {
                     before.state(name, last.as_ref().map(|(_, _, measured)| measured), purged, Some(late))
                 }
             };
-            // A full volume is why the database answers late, or with an error. What is said of one that hangs has it.
+            // A full volume is why the database answers late, or with an error. The report about one that hangs has it.
             if before.hung.is_none() {
                 state.problem = self.lacks_room().or(state.problem);
             }

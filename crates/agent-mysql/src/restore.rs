@@ -1,5 +1,6 @@
 //! A new cluster from a copy that was stored: the copy is unpacked, prepared, given what was written after it, and only then becomes the
-//! data of the member, by one rename. Whatever is killed before that is removed by the next attempt, which begins with the first step.
+//! data of the member, by one rename. If an attempt is killed before that, the next attempt removes its files and
+//! begins with the first step.
 //!
 //! It runs before the agent, in a container of the same image. A program that knows where copies are stored sends the copy
 //! (`tillerman snapshot send`), and describes it (`agent::stored`).
@@ -40,7 +41,7 @@ const STEP: Duration = Duration::from_secs(3600);
 /// The largest message of a client that is kept, in bytes.
 const SAID: u64 = 64 << 10;
 
-/// What was restored.
+/// The restored data.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -62,7 +63,7 @@ struct Report {
     seconds: f64,
 }
 
-/// Restores, if the member may create data and has none. With `check`, what was restored is checked and removed.
+/// Restores, if the member may create data and has none. With `check`, the restored data is checked and removed.
 pub async fn run(restore: Restore) -> Result<(), String> {
     let Restore { flags, check, report } = restore;
     flags.check()?;
@@ -244,7 +245,7 @@ impl Scratch {
     async fn start(member: &Member, data: &Path) -> Result<Self, String> {
         let password = random()?;
         let init = InitFile::write(member, &password)?;
-        // Who gives this privilege to others has to have it itself.
+        // An account that grants this privilege has to have it itself.
         let proxy = format!(
             "REPLACE INTO mysql.proxies_priv VALUES ('localhost', '{}', '', '', 1, '', NOW());\nFLUSH LOCAL PRIVILEGES;\n",
             accounts::AGENT
@@ -307,7 +308,7 @@ impl Scratch {
     }
 }
 
-/// Waits for a client. What it says contains values of the data, so that only the number of its error is shown.
+/// Waits for a client. Its messages contain values of the data, so only the number of its error is shown.
 async fn runs(mut child: Child) -> Result<(), String> {
     let mut said = String::new();
     if let Some(log) = child.stderr.take() {
@@ -521,7 +522,7 @@ mod tests {
         for (until, expected, has) in [
             (Until::End, [Skip, Take, Take, Take], "0-1:1-10,0-2:1-12"),
             (Until::Time(101), [Skip, Take, End, End], "0-1:1-10"),
-            // What follows the first that is later is not taken, although its clock was late.
+            // Writes after the first later one are not taken, even if their clock was slow.
             (Until::Time(102), [Skip, Take, End, End], "0-1:1-10"),
             (Until::Time(103), [Skip, Take, Take, Take], "0-1:1-10,0-2:1-12"),
             (Until::Write("0-2:11".parse().unwrap()), [Skip, Take, Take, End], "0-1:1-10,0-2:1-11"),

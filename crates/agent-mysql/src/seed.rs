@@ -39,9 +39,9 @@ pub const ROLE: &str = "tillerman-role";
 pub const REPLICA: &str = "replica";
 /// The size of a part of a copy in bytes.
 pub const PART: usize = 256 << 10;
-/// How long a part may take. A member that hangs must not keep another one busy for ever.
+/// How long a part may take. A member that hangs must not keep another member busy for ever.
 pub const STALLS: Duration = Duration::from_secs(120);
-/// For how long a copy that failed is reported, before the operator may order another one.
+/// For how long a copy that failed is reported, before the operator can order a new one.
 const REPORTED: Duration = Duration::from_secs(10);
 
 /// Begins to replace the data by a copy.
@@ -76,7 +76,8 @@ pub fn begin(member: &Arc<Member>, order: &Seed) -> Result<(), Refusal> {
     let (member, order) = (Arc::clone(member), order.clone());
     tokio::spawn(async move {
         let done = copy_in(&member, &order, request).await;
-        // Large files go, or reach the disk, in seconds or minutes: the other tasks go on meanwhile, here and below.
+        // Deleting large files, or writing them to the disk, takes seconds or minutes: the other tasks continue
+        // meanwhile, here and below.
         let _ = block_in_place(|| std::fs::remove_dir_all(member.volume.arriving()));
         member.change(|facts| {
             (facts.seeding, facts.busy) = (None, None);
@@ -194,7 +195,7 @@ pub async fn set_position(sql: &mut Sql, arrived: &Arrived) -> Result<(), String
 pub async fn take_back(member: &Member, arriving: &Path) -> Result<(), String> {
     let start = |how: &[&str]| {
         let mut start = Command::new(member.flags.server());
-        // What the prepared data needs to be read, such as the size of its pages.
+        // The settings with which the prepared data can be read, such as the size of its pages.
         start.arg(format!("--defaults-file={}", arriving.join("backup-my.cnf").display()));
         start.args(["--bootstrap", "--skip-networking", "--skip-slave-start"]).args(how);
         start.arg(format!("--datadir={}", arriving.display()));

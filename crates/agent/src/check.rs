@@ -17,7 +17,7 @@ const UNCONFIRMED: Duration = Duration::from_secs(2);
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is checked, in this order: each builds on those before.
+/// The checks, in this order: each builds on those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The state.
@@ -57,9 +57,9 @@ pub enum Step {
 }
 
 impl Step {
-    /// What can be checked without orders.
+    /// The checks without orders.
     pub const HARMLESS: [Self; 2] = [Self::Answers, Self::Refuses];
-    /// What needs one agent.
+    /// The checks that need one agent.
     pub const ONE: [Self; 11] = [
         Self::Answers,
         Self::Refuses,
@@ -73,7 +73,7 @@ impl Step {
         Self::Starts,
         Self::Reloads,
     ];
-    /// What needs two.
+    /// The checks that need two.
     pub const TWO: [Self; 6] =
         [Self::Seeds, Self::Follows, Self::Confirms, Self::Excludes, Self::HandsOver, Self::FailsOver];
 

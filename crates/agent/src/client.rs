@@ -1,5 +1,5 @@
-//! Requests to agents (docs/design/primary.md#requests). What an agent answers is not trusted: an answer that is large, slow, or no
-//! answer of the contract is an error of that request alone. No redirect is followed.
+//! Requests to agents (docs/design/primary.md#requests). The answers of an agent are not trusted: an answer that is
+//! large, slow or not of the contract is an error of that request alone. No redirect is followed.
 
 use std::error::Error as _;
 use std::io;
@@ -40,7 +40,7 @@ pub struct Client {
     pub tls: Option<Arc<ClientConfig>>,
 }
 
-/// Why there is no answer that was asked for.
+/// Why there is no valid answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
     /// The agent refuses.
@@ -71,8 +71,8 @@ impl Client {
         self.understood(url, Method::GET, STATE, Vec::new(), within).await
     }
 
-    /// The state of a member, as soon as its start is another one than `start`, and after `within` at the latest. An agent may answer
-    /// earlier. `None` if there is no such question for this start.
+    /// The state of a member, as soon as its start differs from `start`, and after `within` at the latest. An agent may
+    /// answer earlier. `None` if there is no such question for this start.
     pub async fn state_while(&self, url: &str, start: &str, within: Duration) -> Option<Result<State, ClientError>> {
         let path = state_while(start, within)?;
         Some(self.understood(url, Method::GET, &path, Vec::new(), within + CONNECT).await)
@@ -207,7 +207,7 @@ fn late(url: &str, within: Duration) -> ClientError {
     failed(url, &format!("no answer within {} seconds", within.as_secs()))
 }
 
-/// What went wrong with a connection, without what the other side sent.
+/// The error of a connection, without the text that the other side sent.
 fn broken(url: &str, error: &hyper::Error) -> ClientError {
     let mut source = error.source();
     while let Some(error) = source {
@@ -219,7 +219,7 @@ fn broken(url: &str, error: &hyper::Error) -> ClientError {
     failed(url, "the connection broke off")
 }
 
-/// The words of an error of a socket, which may hold another one.
+/// The words of an error of a socket, which may wrap another error.
 fn of_io(error: &io::Error) -> Option<String> {
     let Some(inner) = error.get_ref() else { return Some(error.kind().to_string()) };
     if let Some(tls) = inner.downcast_ref::<rustls::Error>() {

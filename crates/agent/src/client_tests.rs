@@ -11,7 +11,7 @@ use crate::contract::{Order, Reason, Role};
 /// How long an answer may take here.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// A server that gives each connection one answer, as it stands; its URL, and how many connections it had.
+/// A server that gives each connection one unchanged answer; its URL, and the number of its connections.
 async fn server(answer: impl AsRef<[u8]> + Send + 'static) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -20,7 +20,7 @@ pub struct Tls {
     pub authorities: PathBuf,
 }
 
-/// What was read of the files, which can be read again.
+/// The content of the files, which can be read again.
 #[derive(Debug)]
 pub struct Files(RwLock<Pair>);
 
@@ -36,7 +36,7 @@ impl Files {
         Ok(Self(RwLock::new(pair(files)?)))
     }
 
-    /// Reads the files again. If they cannot be used, what was read before stays.
+    /// Reads the files again. If they cannot be used, the earlier content stays.
     pub fn read_again(&self, files: &Tls) -> Result<(), String> {
         let pair = pair(files)?;
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = pair;

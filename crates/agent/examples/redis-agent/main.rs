@@ -1,5 +1,5 @@
-//! An agent of Redis for `driver: primary` (docs/design/primary.md), on the parts of the library that know no database: the contract, the
-//! connections, what is stored beside the data, and TLS. It needs no client of Kubernetes:
+//! An agent of Redis for `driver: primary` (docs/design/primary.md), on the parts of the library that know no database:
+//! the contract, the connections, the files beside the data, and TLS. It needs no client of Kubernetes:
 //!
 //! ```text
 //! cargo build --release -p tillerman-agent --example redis-agent
@@ -168,7 +168,7 @@ impl routes::Member for Member {
     }
 }
 
-/// What the kubelet asks.
+/// The requests of the kubelet.
 struct Kubelet(Arc<Member>);
 
 impl Answers for Kubelet {
