@@ -62,8 +62,9 @@ const MYSQL: [(&str, &str); 22] = [
     ("rpl-semi-sync-replica-enabled", "0"),
     // A member may lack writes that it made as an earlier primary. Those that it has are passed over by their GTID.
     ("replicate-same-server-id", "1"),
-    // What was received survives the end of the process. A loss of power may take some of it, which the database sees when it starts; `start`
-    // is then another one, and nobody relies on it. To write each event to the disk, replicas would acknowledge a tenth of the writes.
+    // Received writes survive the end of the process. A loss of power may take some of them, which the database sees
+    // when it starts; `start` then changes, and nobody relies on them. To write each event to the disk, replicas would
+    // acknowledge a tenth of the writes.
     ("relay-log-recovery", "0"),
     ("replica-net-timeout", "4"),
     ("super-read-only", "1"),

@@ -12,7 +12,7 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// For a whole upload: a layer of a hundred megabytes over a slow line.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// What became of a blob.
+/// The result for a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
     /// It was there.
@@ -81,8 +81,8 @@ impl Registry<'_> {
         Ok(!answer.header("oci-subject").is_empty())
     }
 
-    /// Puts a manifest that has a subject, and makes the subject lead to it: where the registry has no list of what refers to a manifest, by
-    /// the tag that stands for such a list.
+    /// Puts a manifest that has a subject, and makes the subject lead to it: if the registry has no list of referrers
+    /// of a manifest, by the tag that replaces such a list.
     ///
     /// # Errors
     /// As [`Registry::push_manifest`].
@@ -141,7 +141,7 @@ impl Registry<'_> {
     }
 }
 
-/// Where a blob is to be put: what the registry says, and the digest.
+/// The place for a blob: the registry's answer, and the digest.
 fn upload_link(answer: &Response, digest: &str) -> Result<String, SourceError> {
     let location = answer.header("location");
     let base = fluent_uri::Uri::parse(answer.link.as_str()).ok();
