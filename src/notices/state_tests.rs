@@ -29,7 +29,7 @@ fn notice(more: &Value) -> Notice {
     Notice::read(&json!({"spec": spec})).unwrap()
 }
 
-/// A notice at work: what is looked at, and the time.
+/// A notice at work: the objects that it checks, and the time.
 struct Run {
     notice: Notice,
     state: NoticeState,
@@ -43,7 +43,7 @@ impl Run {
 
     fn turn(&mut self, act: impl FnOnce(&mut NoticeState, &Turn<'_>)) {
         act(&mut self.state, &Turn { notice: &self.notice, uid: "uid", now: self.now, times: TIMES });
-        // As after a restart: all that counts is in the status.
+        // As after a restart: everything that counts is in the status.
         let text = json!({"state": self.state}).to_string();
         self.state = NoticeState::read(Some(&serde_json::from_str(&text).unwrap()));
     }
@@ -80,7 +80,7 @@ fn what_was_so_before_is_not_sent() {
     let mut run = Run::new(&json!({}));
     run.see("Web.a/old", Some(ResourceFacts { uid: "u".into(), revision: 4, ..Facts::default() }), 50);
     assert!(run.state.outbox.is_empty());
-    // What changes later is, and one that is new is followed from the start.
+    // Later changes are, and a new one is followed from the start.
     run.see("Web.a/old", Some(ResourceFacts { uid: "u".into(), revision: 5, ..Facts::default() }), 50);
     run.is(1, None);
     assert_eq!(run.after(30), [[(NoticeEvent::Upgraded, 1), (NoticeEvent::Installed, 1)]]);
@@ -221,7 +221,7 @@ fn a_certificate_is_reported_if_it_stays_missing_and_its_end_if_it_was_reported(
     see(&mut run, false);
     assert_eq!(run.after(30), [[(NoticeEvent::Recovered, 1)]]);
     assert!(run.state.incidents.is_empty() && run.state.pending.is_empty());
-    // What goes with its release is forgotten.
+    // State that is deleted with its release is forgotten.
     see(&mut run, true);
     run.see("Web.a/x", None, 500);
     assert!(run.state.pending.is_empty());

@@ -1,4 +1,5 @@
-//! What the operator needs for itself: every request that `src/cluster` and `src/reconcile` send beside those for a chart's objects.
+//! The rights that the operator needs for itself: for every request of `src/cluster` and `src/reconcile` except those
+//! for a chart's objects.
 
 use super::granted::GROUP;
 use super::listed;
@@ -32,7 +33,7 @@ pub struct RunSettings {
     pub escalate: bool,
     /// It carries out notices.
     pub notices: bool,
-    /// What the operator needs whatever it serves is left out: records, events, pods and the lease.
+    /// The rights that the operator always needs are left out: records, events, pods and the lease.
     pub charts_only: bool,
     /// The accounts that it impersonates.
     pub impersonated: BTreeSet<Impersonated>,
@@ -90,13 +91,7 @@ fn operator(charts: &[Rights], settings: &RunSettings, rules: &mut Vec<Rule>) {
             "the custom resources and their finalizers",
         );
         add(Reach::Release, group, &[&status], &["patch"], "their status");
-        add(
-            Reach::Release,
-            group,
-            &[&finalizers],
-            &["update"],
-            "to be the owner that blocks the deletion of its objects",
-        );
+        add(Reach::Release, group, &[&finalizers], &["update"], "to own objects whose deletion it blocks");
     }
     if !settings.charts_only {
         let secrets = ["get", "list", "watch", "create", "update", "patch", "delete"];
@@ -107,7 +102,7 @@ fn operator(charts: &[Rights], settings: &RunSettings, rules: &mut Vec<Rule>) {
             "",
             &["pods"],
             &["get", "list", "watch"],
-            "why a workload is not ready, and how hooks and operations ended",
+            "causes of workloads that are not ready, and results of hooks and operations",
         );
         add(Reach::Release, "", &["pods/log"], &["get"], "the last lines of hooks and operations that failed");
         add(
@@ -134,7 +129,7 @@ fn operator(charts: &[Rights], settings: &RunSettings, rules: &mut Vec<Rule>) {
         add(Reach::Release, "", &["pods/eviction"], &["create"], "members that are replaced");
         add(Reach::Release, "batch", &["jobs"], &["get", "list", "watch", "create", "delete"], "members: scale hooks");
         let maps = ["get", "list", "watch", "create", "patch"];
-        add(Reach::Release, "", &["configmaps"], &maps, "members: what their containers start from");
+        add(Reach::Release, "", &["configmaps"], &maps, "members: the settings that their containers start from");
     }
     if charts.iter().any(|rights| rights.labels_members) {
         add(Reach::Release, "", &["pods"], &["patch"], "members: the labels with their roles");
@@ -148,7 +143,7 @@ fn operator(charts: &[Rights], settings: &RunSettings, rules: &mut Vec<Rule>) {
 
 /// `deploy/notices-role.yaml` is this.
 fn notices(add: &mut impl FnMut(Reach, &str, &[&str], &[&str], &str)) {
-    let why = "notices: what they have seen and have to send";
+    let why = "notices: the events that they have seen and have to send";
     add(Reach::Release, "tillerman.dev", &["notices"], &["get", "list", "watch"], "notices");
     add(Reach::Release, "tillerman.dev", &["notices/status"], &["patch"], why);
     add(Reach::Release, "", &["secrets"], &["get"], "notices: logins, links and keys of their targets");
@@ -190,7 +185,7 @@ fn granted(rights: &Rights, escalate: bool, rules: &mut Vec<Rule>) {
         ] {
             if is_needed {
                 let policy = Policy::new(GROUP, &["clusterroles", "roles"], &["bind", "escalate"]);
-                let why = vec!["--escalate: Roles of the chart may grant anything".to_owned()];
+                let why = vec!["--escalate: Roles of the chart can grant anything".to_owned()];
                 rules.push(Rule { reach, part: Part::Granted, policy, why });
             }
         }

@@ -21,7 +21,7 @@ const EPOCH: &str = "EPOCH";
 const ACKS: &str = "ACKS";
 const DATA: &str = "DATA";
 
-/// What a member refuses, as it were, that gave no answer when it was asked for its state.
+/// Treated as a refusal: the member did not answer when it was asked for its state.
 const STATE: &str = "state";
 
 /// When a member is looked at again that did not obey, or not yet.
@@ -181,8 +181,8 @@ impl<C> Primary<C> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What an answer to an order means. An order to follow or to be seeded that was refused is left for a while: the others are
-    /// not to wait for it.
+    /// The meaning of an answer to an order. An order to follow or to be seeded that was refused is left for a while:
+    /// the others are not to wait for it.
     fn outcome(&self, ordinal: u32, verb: &Verb, answer: Result<MemberState, Failed>) -> ActionOutcome {
         let (why, passing) = match answer {
             Ok(state) if is_obeyed(verb, &state) => return ActionOutcome::Done,

@@ -45,7 +45,7 @@ pub(super) struct World {
     pub stubborn: BTreeSet<u32>,
     /// Replicas that receive, and do not apply.
     pub halted: BTreeSet<u32>,
-    /// What the primary can no longer send.
+    /// The writes that the primary can no longer send.
     pub purged: Position,
     /// Members whose databases do not start.
     pub broken: BTreeSet<u32>,
@@ -59,7 +59,7 @@ pub(super) struct World {
     ending: BTreeSet<u32>,
     /// Members without data whose volumes have something else.
     pub foreign: BTreeSet<u32>,
-    /// What they refused.
+    /// The orders that they refused.
     pub(super) refused: BTreeMap<(u32, &'static str), Refused>,
     pub acknowledged: BTreeSet<Write>,
     /// Writes whose clients wait for an answer.
@@ -331,7 +331,7 @@ impl World {
         member.continues.clear();
         let waits = member.role == Role::Primary && member.acks > 0;
         if !waits && !member.held {
-            // What was received and not applied is gone.
+            // Writes that were received and not applied are gone.
             member.log.truncate(member.applied);
         }
         member.held |= waits;
@@ -434,7 +434,7 @@ impl World {
                 let source = order.source.split(['-', '.']).nth(1).unwrap().parse().unwrap();
                 let asked = (Role::Replica, Some(source), order.acknowledge);
                 if (member.role, member.source, member.acknowledges) != asked && member.applied < member.log.len() {
-                    // What was received and not applied is received again.
+                    // Writes that were received and not applied are received again.
                     member.log.truncate(member.applied);
                     member.starts += 1;
                     member.continues.clear();
@@ -449,7 +449,7 @@ impl World {
             }
             Verb::Demote(_) if member.role != Role::Primary => {}
             Verb::Demote(_) => {
-                // It waits for what is open.
+                // It waits for open commits.
                 self.receive();
                 self.acknowledge(k);
                 if self.open.iter().all(|(primary, _)| *primary != k) {
@@ -565,7 +565,7 @@ impl World {
         })
     }
 
-    /// A person accepts the loss that a step offers. What the chosen member lacks counts as lost.
+    /// A person accepts the loss that a step offers. Writes that the chosen member lacks count as lost.
     pub fn accept(&mut self) {
         let MemberStep::Stop { reason: "FailoverUnsafe", why } = self.pass(false) else {
             panic!("{}", self.last_steps())

@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// other limits keep hostile charts from costing much.
 #[derive(Clone, Copy, Debug)]
 pub struct ChartLimits {
-    /// Bytes of all files together. What is in an archive inside an archive counts, and so does that archive itself.
+    /// Bytes of all files together. The content of an archive inside an archive counts, and so does that archive
+    /// itself.
     pub total: u64,
     /// Number of files, those of archives inside the archive included.
     pub files: usize,
@@ -87,7 +88,7 @@ pub fn directory_files(path: &Path, limits: &ChartLimits) -> Result<Vec<File>, L
 /// Makes a chart out of its files.
 pub fn load_files(files: Vec<File>, limits: &ChartLimits) -> Result<Chart, LoadError> {
     let mut left = Left::new(limits);
-    // What is there already counts.
+    // Existing content counts.
     left.bytes = left.bytes.saturating_sub(files.iter().map(|file| file.data.len() as u64).sum());
     left.files = left.files.saturating_sub(files.len());
     assemble(files, &mut left, 0)
@@ -307,7 +308,7 @@ fn assemble(files: Vec<File>, left: &mut Left, depth: usize) -> Result<Chart, Lo
     }
     let mut chart = Chart::default();
     let mut found = false;
-    // What Helm finds only when it has read all files.
+    // The faults that Helm finds only when it has read all files.
     let mut late = None;
     for file in files.iter().filter(|f| f.name == "Chart.yaml") {
         found = true;
@@ -380,7 +381,7 @@ fn assemble(files: Vec<File>, left: &mut Left, depth: usize) -> Result<Chart, Lo
     let engine = chart.metadata.annotation(ENGINE);
     match engine {
         None | Some("helm") => {}
-        // What cannot be rendered safely is refused here, not at the first custom resource.
+        // A chart that cannot be rendered safely is refused here, not at the first custom resource.
         Some("minijinja") => {
             chart.jinja(&chart.metadata.name).map_err(|e| LoadError(e.message))?;
         }
