@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Puts what a release consists of into a folder: release.sh FOLDER TARGET=PROGRAM...
-# TARGET is what rustc calls the machine, such as x86_64-unknown-linux-gnu, and PROGRAM the static program for it. `make release` builds them.
-# AGENTS="TARGET=PROGRAM..." are the agents for MariaDB, which come into an image of their own, IMAGE-agent.
-# IMAGE=registry.example.com/tillerman says under which name the image will be found; it is then in all that names it.
+# Writes all files of a release into a folder: release.sh FOLDER TARGET=PROGRAM...
+# TARGET is rustc's name of a platform, such as x86_64-unknown-linux-gnu, and PROGRAM the static program for it. `make release` builds them.
+# AGENTS="TARGET=PROGRAM..." are the agents for MariaDB, which get a separate image, IMAGE-agent.
+# IMAGE=registry.example.com/tillerman is the name of the image in the registry. All files of the release use this name.
 # WITHOUT_IMAGE=1 leaves out the image, which needs static programs. The same sources and programs make the same files.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 rm -rf "$out"
 mkdir -p "$out"
 
-# platform TARGET: the machine as Kubernetes calls it
+# platform TARGET: the name of the platform in Kubernetes
 platform() {
 	case $1 in
 	x86_64-*-linux-*) echo linux-amd64 ;;
@@ -32,7 +32,7 @@ archive() {
 	tar -C "$(dirname "$1")" --sort=name --numeric-owner --owner=0 --group=0 --mode=go=rX,u+rw --mtime=@0 -cf - "$(basename "$1")" | gzip -n9 >"$2"
 }
 
-# The programs. The first that runs here, or that of SELF, makes what programs make.
+# The programs. The first program that runs here, or the program SELF, generates the other files.
 self=${SELF:-}
 for pair in "$@"; do
 	target=${pair%%=*} program=${pair#*=}
@@ -82,11 +82,11 @@ cp -r "$here/bundle" "$work/tillerman-bundle-$version"
 sed -i "s|tillerman:$version|$image:$version|g" "$work/tillerman-bundle-$version"/manifests/tillerman{.clusterserviceversion,-watches.configmap}.yaml
 archive "$work/tillerman-bundle-$version" "$out/tillerman-bundle-$version.tar.gz"
 
-# The notes: what the changelog says of this version.
+# The notes: the section of this version in the changelog.
 awk -v version="$version" '/^## / { found = ($2 == version); next } found' "$here/../CHANGELOG.md" | sed '/./,$!d' >"$out/notes.md"
 [ -s "$out/notes.md" ] || { echo "error: CHANGELOG.md has no section $version" >&2; exit 1; }
 
-# The image of all programs for Linux, and lists of what is in it (SPDX).
+# The image of all programs for Linux, and lists of its contents (SPDX).
 make_image() {
 	local pair target flags=() charts=() chart
 	for chart in "$here"/../charts/*/; do charts+=(--chart "${chart%/}"); done
