@@ -3,16 +3,14 @@ SHELL := /bin/bash
 CARGO ?= nice cargo
 OUT := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(OUT)/tillerman
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
-# The same with its symbols, for backtraces, profilers and the layout.
+# The same with its symbols, for backtraces and profilers.
 UNSTRIPPED := $(OUT)/$(HOST)/release/tillerman
-# On Linux one static file at a fixed address, as Go's programs are: it needs nothing beside it, and starts a millisecond sooner. Its
-# symbols are rustc's "v0", in which each body of a generic function has a name of its own, for the layout.
-STATIC := $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static -C relocation-model=static -C symbol-mangling-version=v0)
-
-# What a rendering and an operator run lies next to each other in it: fewer pages are touched.
-comma := ,
-LAYOUT := $(if $(findstring linux-gnu,$(HOST)),-C link-arg=-Wl$(comma)-T$(comma)benches/layout.ld -C link-arg=-Wl$(comma)-Map=$(BIN).map)
+# On Linux one static file at a fixed address, as Go's programs are: it needs nothing beside it, and starts a millisecond sooner.
+STATIC := $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static -C relocation-model=static)
+# Where something was built is not part of it: the same sources make the same programs in any folder.
+REMAP := $(foreach path,$(CURDIR)=/tillerman $(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo $(shell rustc --print sysroot)=/rust,--remap-path-prefix=$(path))
 
 .PHONY: help
 help: ## this list
@@ -25,13 +23,13 @@ protoc:
 
 .PHONY: build
 build: protoc ## the operator and command line, optimised: target/tillerman
-	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) rustc --release --target $(HOST) --bin tillerman -- $(LAYOUT)
+	RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" $(CARGO) build --release --target $(HOST) --bin tillerman
 # Parts of the tests run it meanwhile, and may build it at the same time: it is replaced at once.
 	strip -o $(BIN).$$$$ $(UNSTRIPPED) && mv $(BIN).$$$$ $(BIN)
 
 .PHONY: build-agent
 build-agent: ## the agent of MariaDB, optimised: target/tillerman-agent
-	RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) rustc --release --target $(HOST) -p tillerman-agent-mysql --bin tillerman-agent
+	RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" $(CARGO) build --release --target $(HOST) -p tillerman-agent-mysql --bin tillerman-agent
 	strip -o $(BIN)-agent.$$$$ $(UNSTRIPPED)-agent && mv $(BIN)-agent.$$$$ $(BIN)-agent
 
 .PHONY: manifests
@@ -48,8 +46,23 @@ IMAGE ?= tillerman
 release: build build-agent ## what a release consists of, in target/release-VERSION; RELEASE_TARGETS="x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu", IMAGE=registry.example.com/tillerman
 	for target in $(filter-out $(HOST),$(RELEASE_TARGETS)); do deploy/cross.sh $$target || exit 1; done
 	AGENTS="$(foreach target,$(RELEASE_TARGETS),$(target)=$(if $(filter $(HOST),$(target)),$(BIN)-agent,$(OUT)/tillerman-agent-$(target)))" \
-	IMAGE=$(IMAGE) SELF=$(BIN) deploy/release.sh $(OUT)/release-$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1) \
+	IMAGE=$(IMAGE) SELF=$(BIN) deploy/release.sh $(OUT)/release-$(VERSION) \
 		$(foreach target,$(RELEASE_TARGETS),$(target)=$(if $(filter $(HOST),$(target)),$(BIN),$(OUT)/tillerman-$(target)))
+
+# Private keys: of the curve P-256 in PEM for all artifacts, and the name of one of GnuPG for the chart.
+export SIGN_KEY HELM_SIGN_KEY
+
+.PHONY: publish
+publish: ## push the release that `make release SIGN_KEY=… IMAGE=…` made to its registry: images, chart and signatures
+	IMAGE=$(IMAGE) SELF=$(BIN) deploy/publish.sh $(OUT)/release-$(VERSION)
+
+.PHONY: sign-keyless
+sign-keyless: ## sign what was published by the identity of the workflow that runs this, with cosign
+	for name in $(IMAGE) $(IMAGE)-agent $(or $(CHARTS),$(dir $(IMAGE))charts)/tillerman; do cosign sign --yes "$$name:$(VERSION)" || exit 1; done
+
+.PHONY: advisories
+advisories: ## ask the database of advisories about the dependencies (needs the network and cargo-deny)
+	cargo deny check advisories
 
 .PHONY: tools
 tools: ## the local cluster's programs (etcd, Kubernetes, helm), built from their Go modules once
@@ -183,7 +196,7 @@ fuzz-grids: fuzz-oracle ## compare whole grids of arguments, formats, tokens and
 # What `make bench` measures, in this order: WHO:N[:PHASE,...], see benches/operator/main.rs.
 RUNS ?= client:1000 tillerman:1000 client:1000 tillerman:1000:create client:1000 helm-operator:1000:create \
 	tillerman:100:create,rest,drift,spec,restart helm-operator:100:create,rest,drift,spec,restart
-BENCH = env RUSTFLAGS="$$RUSTFLAGS $(STATIC)" cargo bench --target $(HOST) --features cluster-tests --bench operator
+BENCH = env RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" cargo bench --target $(HOST) --features cluster-tests --bench operator
 
 .PHONY: bench
 bench: build ## measure the operator beside helm-operator and a bare client, about 25 minutes; RUNS="tillerman:500 helm-operator:500" for others
@@ -199,10 +212,6 @@ bench-large: ## the same with 10,000 custom resources, without helm-operator
 .PHONY: bench-render
 bench-render: build ## measure rendering beside Helm, on the command line and in process
 	benches/render.sh $(BIN)
-
-.PHONY: layout
-layout: build ## find out anew which functions a rendering and an operator run, for the layout of the program
-	benches/layout.sh $(UNSTRIPPED) $(BIN).map $(BENCH) --
 
 .PHONY: clean
 clean: ## remove build results (not the cached tools)

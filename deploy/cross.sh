@@ -17,7 +17,9 @@ case $target in aarch64-unknown-linux-gnu)
 	;;
 esac
 out=${CARGO_TARGET_DIR:-target}
-export RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static -C symbol-mangling-version=v0"
+# As in the Makefile: static, and the same in any folder.
+export RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static \
+--remap-path-prefix=$here=/tillerman --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$(rustc --print sysroot)=/rust"
 nice ${CARGO:-cargo} rustc --release --target "$target" --bin tillerman
 "${tools}strip" -o "$out/tillerman-$target" "$out/$target/release/tillerman"
 nice ${CARGO:-cargo} rustc --release --target "$target" -p tillerman-agent-mysql --bin tillerman-agent

@@ -3,6 +3,8 @@
 # TARGET is rustc's name of a platform, such as x86_64-unknown-linux-gnu, and PROGRAM the static program for it. `make release` builds them.
 # AGENTS="TARGET=PROGRAM..." are the agents for MariaDB, which get a separate image, IMAGE-agent.
 # IMAGE=registry.example.com/tillerman is the name of the image in the registry. All files of the release use this name.
+# SIGN_KEY=FILE is a private key (P-256, PEM). Each file gets a signature, FILE.sigstore.json, and provenance.sigstore.json describes how all of
+# them were built. HELM_SIGN_KEY=NAME is the name of a GnuPG key: the chart gets a provenance file, which `helm verify` accepts.
 # WITHOUT_IMAGE=1 leaves out the image, which needs static programs. The same sources and programs make the same files.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -62,7 +64,9 @@ done
 
 # The definitions and the operator in one file each.
 cat "$here"/install/crds/*.dev.yaml "$here"/install/crds/*.com.yaml | awk 'FNR > 1 && /^# Written/ { print "---"; next } !/^# Written/' >"$out/crds.yaml"
-sed "s|tillerman:$version|$image:$version|g" "$here/install/base/operator.yaml" >"$work/operator.yaml"
+# named: the images of a text as this release names them
+named() { sed "s|\btillerman\(-agent\)\{0,1\}:$version|$image\1:$version|g"; }
+named <"$here/install/base/operator.yaml" >"$work/operator.yaml"
 {
 	cat "$out/crds.yaml"
 	for file in "$here/install/base/namespace.yaml" "$work/operator.yaml"; do
@@ -73,13 +77,16 @@ sed "s|tillerman:$version|$image:$version|g" "$here/install/base/operator.yaml" 
 
 # The chart.
 cp -r "$here/chart" "$work/tillerman"
-sed -i "s|^  repository: tillerman$|  repository: $image|" "$work/tillerman/values.yaml"
+sed -i "s|^  repository: tillerman\(-agent\)\{0,1\}$|  repository: $image\1|" "$work/tillerman/values.yaml"
+named <"$work/tillerman/Chart.yaml" >"$work/Chart.yaml" && mv "$work/Chart.yaml" "$work/tillerman/Chart.yaml"
 archive "$work/tillerman" "$out/tillerman-$version.tgz"
 "$self" lint "$out/tillerman-$version.tgz" >"$work/lint" || { cat "$work/lint" >&2; exit 1; }
 
 # The bundle for the Operator Lifecycle Manager.
 cp -r "$here/bundle" "$work/tillerman-bundle-$version"
-sed -i "s|tillerman:$version|$image:$version|g" "$work/tillerman-bundle-$version"/manifests/tillerman{.clusterserviceversion,-watches.configmap}.yaml
+for file in "$work/tillerman-bundle-$version"/manifests/tillerman{.clusterserviceversion,-watches.configmap}.yaml; do
+	named <"$file" >"$work/named" && mv "$work/named" "$file"
+done
 archive "$work/tillerman-bundle-$version" "$out/tillerman-bundle-$version.tar.gz"
 
 # The notes: the section of this version in the changelog.
@@ -109,4 +116,35 @@ else
 	echo "no image is made: this program has no command image"
 fi
 
+# chart_provenance ARCHIVE: what `helm package --sign` writes beside it
+chart_provenance() {
+	{
+		cat "$work/tillerman/Chart.yaml"
+		printf '\n...\nfiles:\n  %s: sha256:%s\n' "$(basename "$1")" "$(sha256sum <"$1" | cut -d' ' -f1)"
+	} | gpg --batch --yes --clearsign --digest-algo SHA512 --local-user "$HELM_SIGN_KEY" --output "$1.prov"
+}
+[ -z "${HELM_SIGN_KEY:-}" ] || chart_provenance "$out/tillerman-$version.tgz"
+
 (cd "$out" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
+
+# How it was built, in the words of SLSA: from which commit, by which compiler, with which locked dependencies, and for whom.
+predicate() {
+	local lock commit
+	lock=$(sha256sum <"$here/../Cargo.lock" | cut -d' ' -f1)
+	commit=$(git -C "$here" rev-parse HEAD 2>/dev/null || true)
+	cat <<END
+{"buildDefinition": {
+  "buildType": "https://tillerman.dev/make-release/v1",
+  "externalParameters": {"version": "$version", "image": "$image", "targets": [$(printf '"%s", ' "${@%%=*}" | sed 's/, $//')]},
+  "internalParameters": {"rustc": "$(rustc --version)"},
+  "resolvedDependencies": [
+    {"uri": "git+$(sed -n 's/^repository = "\(.*\)"/\1/p' "$here/../Cargo.toml" | head -1)", "digest": {"gitCommit": "$commit"}},
+    {"name": "Cargo.lock", "digest": {"sha256": "$lock"}}]},
+ "runDetails": {"builder": {"id": "${BUILDER:-https://tillerman.dev/make-release}"}}}
+END
+}
+if [ -n "${SIGN_KEY:-}" ]; then
+	predicate "$@" >"$out/provenance.json"
+	files=("$out"/*)
+	"$self" sign --sign-key "$SIGN_KEY" --provenance "$out/provenance.json" --provenance-output "$out/provenance.sigstore.json" "${files[@]}"
+fi

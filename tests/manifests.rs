@@ -16,6 +16,9 @@ use tillerman::template::yaml;
 const NAMESPACE: &str = "tillerman-system";
 /// The namespace that `deploy/install/namespaced` serves.
 const SERVED: &str = "default";
+/// A custom resource of each built-in kind that `deploy/bundle.yaml` has none of.
+const EXAMPLES: [&str; 4] =
+    ["examples/etcd/cluster.yaml", "examples/etcd/restore.yaml", "examples/mysql/cluster.yaml", "examples/php/cr.yaml"];
 const WRITTEN: &str = "# Written by `make manifests` from deploy/chart.\n";
 
 /// The files to write, by path below the repository.
@@ -114,17 +117,22 @@ fn files_of_the_chart() -> Files {
         ("etcd", "etcd", "etcdclusters"),
         ("etcd", "etcd-backup", "etcdbackups"),
         ("etcd", "etcd-restore", "etcdrestores"),
+        ("mysql", "mysql", "mysqlclusters"),
         ("php", "php", "phpapps"),
     ] {
         put(&format!("crds/{kind}/{plural}.yaml"), tillerman(&["crd", &format!("charts/{chart}")]));
     }
-    for kind in ["etcd", "php"] {
+    for kind in ["etcd", "mysql", "php"] {
         let watches = format!("examples/{kind}/watches.yaml");
         let (served, lease) = rights(&watches);
         put(&format!("rights-{kind}.yaml"), served);
         put("rights-lease.yaml", lease);
         put(&format!("watches-{kind}.yaml"), read(&watches));
     }
+    // The entry of PhpApp in an operator that serves MySQLCluster, too.
+    let stack = read("examples/stack/watches.yaml");
+    let (_, entry) = stack.split_once("- group: apps.tillerman.dev\n").unwrap();
+    put("watches-php-with-mysql.yaml", format!("- group: apps.tillerman.dev\n{entry}"));
     let (apis, others) = rights_of_definitions();
     put("rights-apis.yaml", apis);
     put("rights-definitions.yaml", others);
@@ -134,6 +142,54 @@ fn files_of_the_chart() -> Files {
     put("alerts.yaml", read("deploy/alerts.yaml"));
     put("dashboard.json", read("deploy/dashboard.json"));
     files.insert("deploy/chart/README.md".to_owned(), readme_of_the_chart());
+    files.insert("deploy/chart/Chart.yaml".to_owned(), chart_file());
+    files
+}
+
+/// `Chart.yaml` of the chart: what is written by hand, and the annotations that Artifact Hub reads.
+fn chart_file() -> String {
+    let text = read("deploy/chart/Chart.yaml");
+    let own = text.split_once("# Written by").map_or(&*text, |(own, _)| own);
+    let texts = parse(&read("deploy/bundle.yaml"));
+    let crds: Vec<Value> = definitions()
+        .iter()
+        .map(|definition| {
+            let kind = definition["spec"]["names"]["kind"].as_str().unwrap();
+            json!({"kind": kind, "version": definition["spec"]["versions"][0]["name"], "name": name(definition),
+                "displayName": kind, "description": texts["kinds"][kind]})
+        })
+        .collect();
+    let mut examples: Vec<Value> = EXAMPLES.iter().map(|path| parse(&read(path))).collect();
+    examples.extend(texts["examples"].as_array().unwrap().iter().cloned());
+    let version = env!("CARGO_PKG_VERSION");
+    let image = |name: &str, image: &str| {
+        json!({"name": name, "image": format!("{image}:{version}"), "platforms": ["linux/amd64", "linux/arm64"]})
+    };
+    let text = |value: &Value| json!(to_yaml(value));
+    let annotations = json!({"annotations": {
+        "artifacthub.io/category": "integration-delivery",
+        "artifacthub.io/crds": text(&json!(crds)),
+        "artifacthub.io/crdsExamples": text(&json!(examples)),
+        "artifacthub.io/images": text(&json!([image("operator", "tillerman"), image("agent", "tillerman-agent")])),
+        "artifacthub.io/license": env!("CARGO_PKG_LICENSE"),
+        "artifacthub.io/links": text(&texts["spec"]["links"]),
+        "artifacthub.io/operator": "true",
+        "artifacthub.io/operatorCapabilities": texts["annotations"]["capabilities"],
+    }});
+    format!("{own}# Written by `make manifests`.\n{}", to_yaml(&annotations))
+}
+
+/// The README of each built-in chart: what is written by hand, and the table of all values that `tillerman explain` prints.
+fn readmes() -> Files {
+    let mut files = Files::new();
+    for chart in fs::read_dir(root().join("charts")).unwrap() {
+        let chart = format!("charts/{}", chart.unwrap().file_name().display());
+        let path = format!("{chart}/README.md");
+        let text = read(&path);
+        let title = format!("\n## All values\nThis is what `tillerman explain {chart} --output markdown` prints.\n\n");
+        let own = text.split_once("\n## All values\n").map_or(&*text, |(own, _)| own);
+        files.insert(path, format!("{own}{title}{}", tillerman(&["explain", &chart, "--output", "markdown"])));
+    }
     files
 }
 
@@ -278,6 +334,8 @@ fn cluster_service_version(version: &str, objects: &[Value]) -> Value {
     let mut spec = deployment["spec"].clone();
     let container = &mut spec["template"]["spec"]["containers"][0];
     let image = container["image"].as_str().unwrap().to_owned();
+    let variables = container["env"].as_array().unwrap();
+    let agent = variables.iter().find(|variable| variable["name"] == "TILLERMAN_AGENT_IMAGE").unwrap()["value"].clone();
     // The manager says which namespaces are served.
     let watched =
         container["env"].as_array_mut().unwrap().iter_mut().find(|variable| variable["name"] == "WATCH_NAMESPACE");
@@ -285,7 +343,7 @@ fn cluster_service_version(version: &str, objects: &[Value]) -> Value {
         "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}}});
     let texts = parse(&read("deploy/bundle.yaml"));
     let mut examples = Vec::new();
-    for path in ["examples/etcd/cluster.yaml", "examples/etcd/restore.yaml", "examples/php/cr.yaml"] {
+    for path in EXAMPLES {
         examples.push(parse(&read(path)));
     }
     examples.extend(texts["examples"].as_array().unwrap().iter().cloned());
@@ -317,10 +375,10 @@ fn cluster_service_version(version: &str, objects: &[Value]) -> Value {
             "icon": [{"mediatype": "image/svg+xml", "base64data": STANDARD.encode(read("deploy/icon.svg"))}],
             "installModes": modes,
             "customresourcedefinitions": {"owned": owned},
-            "relatedImages": [{"name": "tillerman", "image": image}],
+            "relatedImages": [{"name": "tillerman", "image": image}, {"name": "agent", "image": agent}],
             "install": {"strategy": "deployment", "spec": {
                 "deployments": [{"name": "tillerman", "label": deployment["metadata"]["labels"], "spec": spec}],
-                "permissions": permissions(&["leader-election", "etcd", "php", "definitions"]),
+                "permissions": permissions(&["leader-election", "etcd", "mysql", "php", "definitions"]),
                 "clusterPermissions": permissions(&["apis", "metrics-auth"]),
             }},
         },
@@ -352,8 +410,9 @@ fn the_files_of_deploy_are_what_the_chart_and_the_program_make() {
     let rewrite = std::env::var_os("REWRITE_MANIFESTS").is_some();
     let mut wrong = Vec::new();
     // The chart is rendered with the files that were written before.
-    for folder in ["deploy/chart/files", "deploy/install", "deploy/bundle"] {
+    for folder in ["charts", "deploy/chart/files", "deploy/install", "deploy/bundle"] {
         let files = match folder {
+            "charts" => readmes(),
             "deploy/chart/files" => files_of_the_chart(),
             "deploy/install" => kustomize(),
             _ => bundle(),
@@ -370,7 +429,7 @@ fn the_files_of_deploy_are_what_the_chart_and_the_program_make() {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(&file, text).unwrap();
         }
-        for path in present(folder) {
+        for path in present(folder).into_iter().filter(|_| folder != "charts") {
             if files.contains_key(&path) {
                 continue;
             }
@@ -385,6 +444,53 @@ fn the_chart_has_the_version_of_the_program() {
     let chart = parse(&read("deploy/chart/Chart.yaml"));
     for field in ["version", "appVersion"] {
         assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
+    }
+}
+
+/// What Artifact Hub's documentation says about the annotations of charts, and about the fields of `Chart.yaml` that it shows.
+#[test]
+fn every_chart_has_what_artifact_hub_shows() {
+    const CATEGORIES: [&str; 9] = [
+        "ai-machine-learning",
+        "database",
+        "integration-delivery",
+        "monitoring-logging",
+        "networking",
+        "security",
+        "skip-prediction",
+        "storage",
+        "streaming-messaging",
+    ];
+    const LEVELS: [&str; 5] =
+        ["basic install", "seamless upgrades", "full lifecycle", "deep insights", "auto pilot"];
+    let charts = fs::read_dir(root().join("charts")).unwrap();
+    let mut charts: Vec<String> = charts.map(|e| format!("charts/{}", e.unwrap().file_name().display())).collect();
+    charts.push("deploy/chart".to_owned());
+    for chart in charts {
+        let file = parse(&read(&format!("{chart}/Chart.yaml")));
+        for field in ["home", "icon", "description"] {
+            assert!(file[field].as_str().is_some_and(|text| !text.is_empty()), "{chart}: {field}");
+        }
+        assert!(file["sources"][0].is_string() && file["maintainers"][0]["name"].is_string(), "{chart}");
+        let annotation =
+            |name: &str| file["annotations"][format!("artifacthub.io/{name}")].as_str().unwrap_or_default();
+        assert_eq!(annotation("license"), env!("CARGO_PKG_LICENSE"), "{chart}");
+        assert!(CATEGORIES.contains(&annotation("category")), "{chart}: {:?}", annotation("category"));
+        if chart != "deploy/chart" {
+            continue;
+        }
+        let list = |name: &str| parse(annotation(name)).as_array().cloned().unwrap_or_default();
+        for crd in list("crds") {
+            for field in ["kind", "version", "name", "displayName", "description"] {
+                assert!(crd[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {crd}");
+            }
+        }
+        let kinds = |name: &str| list(name).iter().map(|item| item["kind"].to_string()).collect::<BTreeSet<_>>();
+        assert_eq!(kinds("crds"), kinds("crdsExamples"));
+        assert_eq!(list("images").len(), 2);
+        assert!(list("links").iter().all(|link| link["name"].is_string() && link["url"].is_string()));
+        assert_eq!(annotation("operator"), "true");
+        assert!(LEVELS.contains(&&*annotation("operatorCapabilities").to_lowercase()));
     }
 }
 
@@ -454,6 +560,8 @@ fn a_release_is_the_same_twice_and_names_its_image() {
     for text in [&rendered, &install] {
         assert!(text.lines().any(|line| line.trim() == image), "{text}");
     }
+    let agent = format!("value: registry.example.com/tillerman-agent:{version}");
+    assert!(install.lines().any(|line| line.trim() == agent), "{install}");
     let kinds = |text: &str| text.lines().filter(|line| line.starts_with("kind: ")).count();
     assert_eq!(kinds(&install), kinds(&rendered) + 1, "all of the chart, and the namespace");
     fs::remove_dir_all(folder).unwrap();

@@ -511,6 +511,35 @@ fn a_database_comes_from_the_cluster_of_the_namespace_or_from_elsewhere() {
     world.render(&bound, &kinds).unwrap();
 }
 
+/// New pods have the new password. The annotation says nothing about it: the sum depends on the Secret's UID, too.
+#[test]
+fn pods_follow_a_changed_password_of_their_database() {
+    let sums = |world: &World, values: &Value| -> Vec<Value> {
+        let manifest = world.render(values, &[]).unwrap().manifest();
+        let deployments =
+            parse_manifest(&manifest).unwrap().into_iter().filter(|object| &*object.gvk.kind == "Deployment");
+        deployments
+            .map(|object| object.body["spec"]["template"]["metadata"]["annotations"]["checksum/database"].clone())
+            .collect()
+    };
+    let workers = json!([{"name": "mail", "command": ["php", "mail.php"]}]);
+    for runtime in ["fpm", "image"] {
+        let bound = json!({"runtime": runtime, "image": "a:1", "database": {"cluster": "db"}, "workers": workers});
+        let world = World::default();
+        assert_eq!(sums(&world, &bound), [Value::Null, Value::Null], "{runtime}: there is no Secret");
+        let mut seen = Vec::new();
+        for (uid, password) in [("a", "x"), ("a", "y"), ("b", "y")] {
+            let secret =
+                json!({"kind": "Secret", "metadata": {"uid": uid}, "data": {"username": "u", "password": password}});
+            world.secrets.lock().unwrap().insert("db-app-my".into(), secret);
+            let now = sums(&world, &bound);
+            assert!(now.iter().all(|sum| sum.is_string() && *sum == now[0]), "{runtime}: {now:?}");
+            assert!(!seen.contains(&now), "{runtime}: {now:?}");
+            seen.push(now);
+        }
+    }
+}
+
 #[test]
 fn sessions_mail_and_uploads_are_settings_and_variables() {
     let values = json!({"runtime": "fpm", "redis": {"host": "cache", "tls": true, "secret": "cache", "sessions": true},

@@ -155,7 +155,9 @@ fn no_watches_file_lets_a_tenant_choose_the_image_or_the_account_of_a_job() {
         ("examples/etcd/watches.yaml", "etcd-backup"),
         ("examples/etcd/watches.yaml", "etcd-restore"),
         ("deploy/chart/files/watches-etcd.yaml", "etcd"),
+        ("deploy/chart/files/watches-mysql.yaml", "mysql"),
         ("deploy/chart/files/watches-php.yaml", "php"),
+        ("deploy/chart/files/watches-php-with-mysql.yaml", "php"),
         ("deploy/install/base/operator.yaml", "etcd-restore"),
         ("deploy/bundle/manifests/tillerman-watches.configmap.yaml", "etcd"),
     ] {
@@ -195,6 +197,42 @@ fn what_init_and_create_api_write_for_built_in_charts_pins_the_same() {
     }
     assert!(written.contains("    backup.image: \"tillerman:0.1.0\"\n"), "{written}");
     assert!(written.contains("    allowedAnnotations: \"{}\"\n"), "{written}");
+}
+
+/// Everything that the program brings, with one command: the same charts, the same pins, and the application that waits for its database.
+#[test]
+fn init_writes_a_project_of_the_built_in_kinds() {
+    let folder = std::env::temp_dir().join(format!("tillerman-built-in-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let init = |kinds: &str| {
+        let run = Command::new(env!("CARGO_BIN_EXE_tillerman"))
+            .args(["init", "--domain", "example.com", "--built-in", kinds])
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{kinds}: {}", String::from_utf8_lossy(&run.stderr));
+        let written = std::fs::read_to_string(folder.join("watches.yaml")).unwrap();
+        (String::from_utf8(run.stdout).unwrap(), written)
+    };
+    // In any order, and for a project that is there.
+    let (_, alone) = init("php");
+    assert!(!alone.contains("dependsOn"), "no database is served: {alone}");
+    let (said, written) = init("mysql,etcd");
+    assert!(said.contains("created helm-charts/mysql"), "{said}");
+    let kinds = kinds(&written);
+    let mut names: Vec<_> = kinds.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, CHARTS, "{written}");
+    for (name, kind) in &kinds {
+        assert!(check("init --built-in", name, kind) > 0 || name == "php", "{name}");
+        let depends: Vec<_> = kind.depends_on.iter().map(|dependency| dependency.kind.as_str()).collect();
+        assert_eq!(depends, if name == "php" { vec!["MySQLCluster"] } else { vec![] }, "{name}");
+        let (ours, theirs) = (root().join("charts").join(name), folder.join("helm-charts").join(name));
+        let same = Command::new("diff").args(["--recursive", "--brief"]).args([ours, theirs]).output().unwrap();
+        assert!(same.status.success(), "{}", String::from_utf8_lossy(&same.stdout));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Without what the shipped files pin, the linter says so; this shows that it and the check above can fail.

@@ -1,10 +1,11 @@
 //! `tillerman init`: starts a project of an operator, with the flags of `operator-sdk init`.
 
 use crate::cli::common::error::CliError;
-use crate::cli::common::project::api::{ApiArgs, api};
+use crate::cli::common::project::api::{ApiArgs, api, built_in};
 use crate::cli::common::project::generate;
 use crate::cli::common::project::written::Written;
 use crate::kind::dns;
+use crate::scaffold::built_in::BuiltIn;
 use crate::scaffold::project::Project;
 
 /// The project, and the first kind.
@@ -19,6 +20,11 @@ pub struct Args {
     /// The operator carries out notices: mail and webhooks about releases. Also for a project that is there.
     #[arg(long)]
     notices: bool,
+    /// Kinds of Tillerman's own, with their charts: `mysql` (`MySQLCluster`), `php` (`PhpApp`), `etcd` (`EtcdCluster`, `EtcdBackup` and
+    /// `EtcdRestore`). Also for a project that is there.
+    #[arg(long, value_name = "KIND", value_delimiter = ',', hide_possible_values = true,
+        conflicts_with_all = ["group", "version", "kind", "plural", "helm_chart", "native"])]
+    built_in: Vec<BuiltIn>,
     #[command(flatten)]
     api: ApiArgs,
     /// Accepted as of operator-sdk: helm is the only one.
@@ -60,6 +66,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     project.notices |= args.notices;
     let mut written = Written::default();
     generate::project(&project, &before, &mut written)?;
+    if !args.built_in.is_empty() {
+        return built_in(&args.built_in, project, written);
+    }
     if args.api.is_given() {
         return api(&args.api, project, written);
     }

@@ -24,9 +24,11 @@ mod notice;
 mod pause;
 mod plan;
 mod pull;
+mod push;
 mod rbac;
 mod rollback;
 mod run;
+mod sign;
 mod snapshot;
 mod status;
 mod template;
@@ -102,6 +104,13 @@ const ENTRIES: &[Entry] = &[
         run: |matches, _| Ok(pull::run(&pull::Args::from_arg_matches_mut(matches)?)),
     },
     Entry {
+        name: "push",
+        aliases: &[],
+        about: "Push a chart to a registry",
+        flags: push::PushArgs::augment_args,
+        run: |matches, _| Ok(push::run(&push::PushArgs::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
         name: "dependency",
         aliases: &["dep", "dependencies"],
         about: "Manage a chart's dependencies",
@@ -145,6 +154,13 @@ const ENTRIES: &[Entry] = &[
         about: "Make the container image of an operator, without Docker",
         flags: image::Args::augment_args,
         run: |matches, _| Ok(image::run(&image::Args::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "sign",
+        aliases: &[],
+        about: "Sign files, such as those of a release",
+        flags: sign::SignArgs::augment_args,
+        run: |matches, _| Ok(sign::run(&sign::SignArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "run",

@@ -15,6 +15,7 @@ pub mod layer;
 pub mod name;
 pub mod project;
 pub mod sbom;
+pub mod signature;
 
 use elf::Platform;
 use layer::{Layer, Tree};
@@ -82,6 +83,11 @@ impl Blob {
     pub fn hex(&self) -> &str {
         self.digest.split_once(':').map_or("", |(_, hex)| hex)
     }
+}
+
+/// The manifest of an image or of another artifact.
+pub fn manifest(data: Vec<u8>) -> Blob {
+    Blob::new(MANIFEST, data)
 }
 
 /// The digest of some bytes, with its algorithm.

@@ -1,6 +1,6 @@
 //! Checks of Chart.yaml.
 
-use super::{Report, address};
+use super::{Report, address, later};
 use crate::chart::Metadata;
 use crate::template::version::Version;
 use crate::template::yaml;
@@ -62,6 +62,7 @@ pub fn check(folder: &Path, report: &mut Report) {
         report.error(FILE, problem);
     }
     after_maintainers(&metadata, report);
+    later::chartfile(&document, FILE, report);
 }
 
 /// The first error of a strict reading: duplicate keys, then unknown keys.

@@ -6,6 +6,7 @@ mod address;
 mod beyond;
 mod chartfile;
 pub(crate) mod deprecations;
+mod later;
 mod manifest;
 mod names;
 mod templates;

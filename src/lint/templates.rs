@@ -1,6 +1,6 @@
 //! Checks of templates and of what they render to.
 
-use super::{Message, Report, Settings, Severity, deprecations, manifest, names, twice};
+use super::{Message, Report, Settings, Severity, deprecations, later, manifest, names, twice};
 use crate::chart::{Chart, Values};
 use crate::render::{self, Capabilities, KubeVersion, Release};
 use crate::template::go::quote;
@@ -54,6 +54,7 @@ pub fn check(folder: &Path, loaded: &Result<Chart, String>, values: &Values, set
         if !text.trim().is_empty() && check_file(name, text, &kube, report).is_none() {
             return;
         }
+        later::annotations(name, text, report);
         if settings.strict {
             twice::check(name, text, report);
         }

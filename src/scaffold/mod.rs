@@ -5,7 +5,9 @@
 //! here reads or writes a file.
 
 pub mod bounds;
+pub mod built_in;
 pub mod bundle;
+pub mod dependencies;
 pub mod merge;
 pub mod migrate;
 pub mod pinned;
@@ -52,6 +54,8 @@ pub struct Api {
     pub cluster_scoped: String,
     /// `overrideValues` of `watches.yaml`: paths and texts.
     pub pinned: Vec<(String, String)>,
+    /// `dependsOn` of `watches.yaml`: the lines of its list.
+    pub depends_on: Vec<String>,
     /// First part of the names of the files with roles for people.
     pub role_prefix: String,
     /// First part of the names of these roles.

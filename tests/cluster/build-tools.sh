@@ -4,12 +4,12 @@
 #   build-tools.sh control-plane   the same and helm
 #   build-tools.sh helm            helm alone
 #   build-tools.sh node            what `make node-up` needs besides: kubelet, kube-proxy, kube-scheduler, CNI plugins, CoreDNS
-#   build-tools.sh sources         what the tests of chart sources need besides: helm and a container registry
+#   build-tools.sh sources         what the tests of chart sources need besides: helm, a container registry, and cosign
 #   build-tools.sh members         etcd 3.6 and 3.5, for the tests of the driver, and the checker of what their clients recorded
 #   build-tools.sh backup          what the tests of backups need besides: etcdutl of both, and servers that speak as S3 and as Azure do
 #   build-tools.sh issuer          cert-manager, for the test of the chart's certificates that it issues; the last version whose module has its program
 #   build-tools.sh metrics         what the check of alerts and dashboard needs: promtool
-#   build-tools.sh bundle          what checks the bundle for the Operator Lifecycle Manager: operator-framework's operator-verify
+#   build-tools.sh bundle          what checks the bundle for the Operator Lifecycle Manager: operator-framework's operator-verify; and actionlint, for workflows
 #   build-tools.sh helm-operator   whom we take over from and are measured beside: operator-sdk's helm-operator
 #   build-tools.sh operator-sdk    whose projects ours are compared with (operator-sdk-project.sh)
 #   build-tools.sh walk            what runs in the pods of the walk of five commands: the autoscaler of pods (VPA), whose chart has definitions and hooks
@@ -113,7 +113,8 @@ node)
 	build etcd etcdctl go.etcd.io/etcd/etcdctl/v3 "-s -w" ;;
 sources)
 	build_helm
-	build registry registry github.com/distribution/distribution/v3/cmd/registry "-s -w" ;;
+	build registry registry github.com/distribution/distribution/v3/cmd/registry "-s -w"
+	build cosign cosign github.com/sigstore/cosign/v3/cmd/cosign "-s -w" ;;
 members)
 	build etcd etcd go.etcd.io/etcd/server/v3 "-s -w"
 	build etcd35 etcd-3.5 go.etcd.io/etcd/server/v3 "-s -w"
@@ -127,7 +128,9 @@ issuer) build cert-manager cert-manager github.com/cert-manager/cert-manager/cmd
 metrics)
 	# Without service discovery, which nothing here asks for, it is a third of the size.
 	GOFLAGS=-tags=remove_all_sd build prometheus promtool github.com/prometheus/prometheus/cmd/promtool "-s -w" ;;
-bundle) build operator-verify operator-verify github.com/operator-framework/api/cmd/operator-verify "-s -w" ;;
+bundle)
+	build operator-verify operator-verify github.com/operator-framework/api/cmd/operator-verify "-s -w"
+	build actionlint actionlint github.com/rhysd/actionlint/cmd/actionlint "-s -w" ;;
 helm-operator)
 	# The tag is the one of its own Makefile.
 	GOFLAGS=-tags=containers_image_openpgp build helm-operator helm-operator github.com/operator-framework/operator-sdk/cmd/helm-operator \

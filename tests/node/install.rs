@@ -1,11 +1,13 @@
 //! `deploy/`: Tillerman is installed by kustomize and by Helm, upgraded and removed, with releases that live through all of it.
 
 use crate::harness::{cluster_dir, established, kubectl, repository};
+use crate::support::olm;
 use crate::{eventually, forbidden, forbidden_to, get_in, kubectl_in, metrics};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
+use tillerman::template::yaml;
 
 /// Where `deploy/install` puts the operator.
 const SYSTEM: &str = "tillerman-system";
@@ -113,6 +115,47 @@ fn php(replicas: u32) {
     );
 }
 
+/// Whether the images of `examples/stack` are on the node: without the program of the agent there are none.
+fn has_stack() -> bool {
+    std::env::var_os("TILLERMAN_TEST_STACK").is_some()
+}
+
+/// The guest book of `examples/stack` and its database, without the notice.
+fn guest_book() {
+    if !has_stack() {
+        return;
+    }
+    let text = std::fs::read_to_string(repository("examples/stack/guestbook.yaml")).unwrap();
+    let page = std::fs::read_to_string(repository("examples/stack/guestbook.php")).unwrap();
+    for document in text.split("\n---\n").filter(|document| !document.contains("kind: Notice")) {
+        let mut object = yaml::parse(document.as_bytes()).unwrap();
+        object["metadata"]["namespace"] = json!(APPS);
+        if object["kind"] == "PhpApp" {
+            object["spec"]["source"]["index.php"] = json!(page);
+        } else {
+            object["spec"]["replicas"] = json!(1);
+            object["spec"].as_object_mut().unwrap().remove("agentImage");
+        }
+        apply(&object);
+    }
+    ready("mysqlcluster/db");
+    ready("phpapp/guestbook");
+    let ask = "echo (int) str_contains(file_get_contents('http://guestbook/'), '<form');";
+    eventually("the guest book answers", || {
+        match kubectl_in(APPS, &["exec", "deployment/guestbook", "-c", "php", "--", "php", "-r", ask])?.trim() {
+            "1" => Ok(()),
+            other => Err(other.to_owned()),
+        }
+    });
+}
+
+/// Deletes it, while an operator is there.
+fn no_guest_book() {
+    if has_stack() {
+        kubectl_in(APPS, &["delete", "phpapp/guestbook", "mysqlcluster/db", "--timeout=90s"]).unwrap();
+    }
+}
+
 fn etcd() {
     apply(
         &json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster", "metadata": {"name": "db", "namespace": APPS},
@@ -138,7 +181,12 @@ fn metrics_are_protected(pod: &Value) {
 
 /// Removes what the test made, when no operator is there any more.
 fn clean() {
-    let kinds = ["phpapps.apps.tillerman.dev", "etcdclusters.etcd.database.coreos.com", "leafs.installed.example.com"];
+    let kinds = [
+        "phpapps.apps.tillerman.dev",
+        "etcdclusters.etcd.database.coreos.com",
+        "mysqlclusters.databases.tillerman.dev",
+        "leafs.installed.example.com",
+    ];
     for kind in kinds {
         for object in kubectl_in(APPS, &["get", kind, "-o", "name"]).unwrap_or_default().lines() {
             let _ = kubectl_in(APPS, &["patch", object, "--type=merge", "-p", r#"{"metadata": {"finalizers": null}}"#]);
@@ -184,6 +232,9 @@ fn releases_live_through_the_installation_the_upgrade_and_the_removal_of_tillerm
     }
     let there = pods();
     assert_eq!(there.len(), 3, "{there:?}");
+    guest_book();
+    no_guest_book();
+    step("the guest book and its database came and went");
     metrics_are_protected(before.iter().find(|pod| pod["metadata"]["name"] == first.as_str()).unwrap());
     step("releases are ready, and the metrics are protected");
 
@@ -225,6 +276,9 @@ fn releases_live_through_the_installation_the_upgrade_and_the_removal_of_tillerm
     operators("0.1.0");
     step("installed by helm install");
     kubectl_in(APPS, &["wait", "phpapp/hello", "--for=delete", "--timeout=60s"]).unwrap();
+    guest_book();
+    no_guest_book();
+    step("the guest book and its database came and went");
     // A pod of PHP takes its time to end.
     let others =
         || -> BTreeMap<String, String> { pods().into_iter().filter(|(name, _)| !name.starts_with("hello")).collect() };
@@ -258,6 +312,18 @@ fn releases_live_through_the_installation_the_upgrade_and_the_removal_of_tillerm
     assert_eq!(kept.unwrap().lines().count(), 2);
     kubectl_in(APPS, &["get", "etcdcluster/db", "leaf.installed.example.com/leaf"]).unwrap();
     assert_eq!(others(), there);
+
+    // The bundle's manifests.
+    let bundle: Vec<String> = olm::objects(SYSTEM).iter().map(Value::to_string).collect();
+    kubectl(&["apply", "--server-side", "--force-conflicts", "-f", "-"], Some(&bundle.join("\n---\n"))).unwrap();
+    operators("0.1.0");
+    step("installed from the bundle");
+    guest_book();
+    no_guest_book();
+    step("the guest book and its database came and went");
+    for object in olm::objects(SYSTEM).iter().filter(|object| object["kind"] != "CustomResourceDefinition") {
+        kubectl(&["delete", "-f", "-", "--ignore-not-found"], Some(&object.to_string())).unwrap();
+    }
     clean();
     step("cleaned");
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Deploys an operator of charts/php and charts/mysql on the node, as a user makes one: php-operator.sh TILLERMAN_BINARY AGENT_BINARY FOLDER [notices]
 # With `notices` it carries out notices, too.
-# FOLDER gets the project (stack-operator/) that `tillerman init` and `create api` make. The images of PHP are those of php-images.sh.
+# FOLDER gets the project (stack-operator/) that `tillerman init` makes. The images of PHP are those of php-images.sh.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -20,9 +20,6 @@ for archive in "$folder"/images/*.tar "$IMAGES-php"/*.tar; do ctr -n k8s.io imag
 rm -rf "$folder/stack-operator"
 mkdir "$folder/stack-operator"
 cd "$folder/stack-operator"
-show tillerman init ${4:+--notices} --domain tillerman.dev --group databases --version v1alpha1 --kind MySQLCluster --plural mysqlclusters --helm-chart "$top/charts/mysql"
-show tillerman create api --group apps --version v1alpha1 --kind PhpApp --helm-chart "$top/charts/php"
-cat "$top/examples/stack/watches.yaml" >watches.yaml
-sed -i 's|chart: charts/|chart: helm-charts/|' watches.yaml
+show tillerman init ${4:+--notices} --domain tillerman.dev --built-in mysql,php
 show make image-load deploy >/dev/null
 kubectl -n stack-operator-system rollout status deployment/stack-operator-controller-manager --timeout=120s >/dev/null

@@ -60,6 +60,16 @@ for crd in "$certificates"/deploy/crds/crd-*.yaml "$monitors"/example/prometheus
 	grep -v '{{' "$crd" | kubectl apply --server-side -f - >/dev/null
 done
 
+# The guest book of examples/stack, for the test of the installation.
+if [ -n "$agent" ]; then
+	"$here/mysql-images.sh" "$bin" "$agent" "$work/stack"
+	"$here/php-images.sh" "$IMAGES-php" php-fpm
+	node_ctr "$work/bin"
+	for archive in "$work"/stack/{tillerman-agent,mariadb}.tar "$IMAGES-php/php-fpm.tar"; do "$work/bin/ctr" -n k8s.io images import "$archive" >/dev/null; done
+	"$work/bin/ctr" -n k8s.io images tag --force localhost/tillerman-agent:test docker.io/library/tillerman-agent:0.1.0 >/dev/null
+	export TILLERMAN_TEST_STACK=yes
+fi
+
 skip="--skip install:: --skip php::"
 export TILLERMAN_TEST_CLUSTER=$STATE
 # Installs an operator of all namespaces and removes it again, so nothing runs beside it.

@@ -1,6 +1,7 @@
 //! `deploy/install` and `deploy/chart` on an API server: all that they have is accepted, and without a warning.
 
 use crate::harness::{Space, cluster_dir, established, eventually, kubectl, program, repository};
+use crate::support::olm;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -65,13 +66,14 @@ fn what_is_installed_is_accepted_without_a_warning() {
         let said = quiet(&[&apply[..], &["-k", &folder]].concat(), "");
         assert!(said.contains("deployment.apps/tillerman"), "{said}");
     }
-    let values: [&[&str]; 9] = [
+    let values: [&[&str]; 10] = [
         &[],
         &["crds.install=false", "replicas=1", "fullnameOverride=else"],
         &["watchNamespaces={default,kube-public}", "chartRights=false"],
         &["watchNamespaces={default,tillerman-system}", "builtIn.php=false", "backupServiceAccount=backup"],
-        &["builtIn.php=false", "builtIn.etcd=false", "chartDefinitionSelector=team=web"],
+        &["builtIn.php=false", "builtIn.etcd=false", "builtIn.mysql=false", "chartDefinitionSelector=team=web"],
         &["chartDefinitions=false", "builtIn.php=false", "userRoles=false", "crds.keep=false"],
+        &["builtIn.etcd=false", "builtIn.mysql=false", "agentImage.tag=1"],
         &[
             "metrics.enabled=false",
             "podDisruptionBudget.enabled=false",
@@ -115,6 +117,30 @@ fn the_overlay_of_one_namespace_is_what_the_chart_renders_for_it() {
     assert_eq!(overlay, objects(&rendered(&[])));
 }
 
+/// Nobody was refused anything, but for requests that `is_expected` picks from the audit log.
+fn nothing_was_forbidden(space: &Space, is_expected: impl Fn(&Value) -> bool) {
+    let forbidden =
+        |entry: &&Value| entry["annotations"]["authorization.k8s.io/decision"] == "forbid" && !is_expected(entry);
+    let refused: Vec<String> = space.audited().iter().filter(forbidden).map(Value::to_string).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+}
+
+/// The built-in definitions and the entries of `watches.yaml` of these kinds, with the charts of the repository.
+fn watches(space: &Space, entries: &[&str]) -> std::path::PathBuf {
+    let entry = |name: &&str| std::fs::read_to_string(repository(&format!("deploy/chart/files/watches-{name}.yaml")));
+    let text: String = entries.iter().map(|name| entry(name).unwrap()).collect();
+    space.file("watches.yaml", &text.replace("chart: charts/", &format!("chart: {}/", repository("charts").display())))
+}
+
+fn define(kinds: &[&str]) {
+    for kind in kinds {
+        let file = repository(&format!("deploy/install/crds/{kind}.yaml")).display().to_string();
+        // Other tests install the same definitions.
+        kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &file], None).unwrap();
+        established(&format!("crd/{kind}"));
+    }
+}
+
 /// Gives the user of a test the roles of the chart for its namespace in the place of all rights.
 fn restrict(space: &Space, values: &[&str]) {
     let name = &space.name;
@@ -134,7 +160,7 @@ fn restrict(space: &Space, values: &[&str]) {
 #[test]
 fn the_rights_of_etcd_are_enough_for_the_role_of_a_restore() {
     let space = Space::new("installrestore");
-    restrict(&space, &["builtIn.php=false", "chartDefinitions=false", "chartRights=false"]);
+    restrict(&space, &["builtIn.mysql=false", "builtIn.php=false", "chartDefinitions=false", "chartRights=false"]);
     let args = ["template", "mine", "charts/etcd-restore", "-s", "templates/rights.yaml"];
     let values = ["--set", "etcdCluster.name=mine,s3.path=a/b"];
     let run = Command::new(program()).args(args).args(values).current_dir(repository("")).output().unwrap();
@@ -149,17 +175,10 @@ fn the_rights_of_etcd_are_enough_for_the_role_of_a_restore() {
 fn an_operator_of_one_namespace_needs_no_more_than_the_roles_of_the_chart() {
     let space = Space::new("installed");
     let name = &space.name;
-    restrict(&space, &["builtIn.etcd=false"]);
-    let phpapps = "deploy/install/crds/phpapps.apps.tillerman.dev.yaml";
-    for file in ["deploy/chart-definition.yaml", phpapps] {
-        kubectl(&["apply", "--server-side", "-f", &repository(file).display().to_string()], None).unwrap();
-    }
-    established("crd/chartdefinitions.tillerman.dev");
-    established("crd/phpapps.apps.tillerman.dev");
-    let watches = std::fs::read_to_string(repository("deploy/chart/files/watches-php.yaml")).unwrap();
-    let watches = watches.replace("charts/php", &repository("charts/php").display().to_string());
+    restrict(&space, &["builtIn.etcd=false", "builtIn.mysql=false"]);
+    define(&["chartdefinitions.tillerman.dev", "phpapps.apps.tillerman.dev"]);
     let selector = format!("--chart-definitions=space={name}");
-    let operator = space.operator(&space.file("watches.yaml", &watches), &[&selector, "--leader-elect"]);
+    let operator = space.operator(&watches(&space, &["php"]), &[&selector, "--leader-elect"]);
 
     let app = json!({"apiVersion": "apps.tillerman.dev/v1alpha1", "kind": "PhpApp",
         "metadata": {"name": "hello", "namespace": name}, "spec": {"source": {"index.php": "<?php"}}});
@@ -199,9 +218,80 @@ fn an_operator_of_one_namespace_needs_no_more_than_the_roles_of_the_chart() {
     kubectl(&["wait", "--for=delete", "chartdefinition", name, "--timeout=60s"], None).unwrap();
     kubectl(&["delete", "clusterrole", &list, &format!("{name}-web")], None).unwrap();
     assert!(operator.stop());
-    let forbidden = |entry: &&Value| {
-        entry["annotations"]["authorization.k8s.io/decision"] == "forbid" && entry["objectRef"]["resource"] != "shops"
+    nothing_was_forbidden(&space, |entry| entry["objectRef"]["resource"] == "shops");
+}
+
+/// What a fresh installation has: an application waits for its database without anything that its author wrote.
+#[test]
+fn a_php_app_waits_for_a_database_with_the_rights_that_the_chart_gives() {
+    let space = Space::new("installedstack");
+    restrict(&space, &["builtIn.etcd=false", "chartDefinitions=false", "chartRights=false"]);
+    define(&["mysqlclusters.databases.tillerman.dev", "phpapps.apps.tillerman.dev"]);
+    let operator = space.operator(&watches(&space, &["mysql", "php-with-mysql"]), &["--leader-elect"]);
+    let app = json!({"apiVersion": "apps.tillerman.dev/v1alpha1", "kind": "PhpApp",
+        "metadata": {"name": "shop", "namespace": space.name},
+        "spec": {"source": {"index.php": "<?php"}, "database": {"cluster": "db"}}});
+    kubectl(&["apply", "-f", "-"], Some(&app.to_string())).unwrap();
+    let waits = |why: &str| {
+        eventually(why, || {
+            let ready = space.condition("phpapp/shop", "Ready")?;
+            if ready["message"] == why { Ok(()) } else { Err(ready.to_string()) }
+        });
     };
-    let refused: Vec<String> = space.audited().iter().filter(forbidden).map(Value::to_string).collect();
-    assert!(refused.is_empty(), "{refused:?}");
+    waits("waiting for MySQLCluster db: it does not exist");
+    let database = json!({"apiVersion": "databases.tillerman.dev/v1alpha1", "kind": "MySQLCluster",
+        "metadata": {"name": "db", "namespace": space.name}, "spec": {"applications": [{"name": "shop"}]}});
+    kubectl(&["apply", "-f", "-"], Some(&database.to_string())).unwrap();
+    // The agent has the version of the operator.
+    let images = "/spec/template/spec/initContainers/0/image";
+    space.wait_field("statefulset/db", images, &json!("tillerman-agent:0.1.0"));
+    waits("waiting for MySQLCluster db: it is not ready (Progressing)");
+    space.kubectl(&["delete", "phpapp/shop", "mysqlcluster/db"]).unwrap();
+    assert!(operator.stop());
+    nothing_was_forbidden(&space, |_| false);
+}
+
+/// The bundle has all that an operator needs: with the rights of its `ClusterServiceVersion`, and its own watches file, it serves a `PhpApp`.
+#[test]
+fn what_the_lifecycle_manager_makes_of_the_bundle_serves_a_php_app() {
+    let space = Space::new("installedbundle");
+    let name = &space.name;
+    let of_space = |object: &Value| {
+        // Objects of the cluster have names that other tests use, too.
+        let account = json!({"kind": "ServiceAccount", "name": "tillerman", "namespace": name}).to_string();
+        let user = json!({"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}).to_string();
+        object.to_string().replace(&account, &user).replace("\"tillerman.v0.1.0-", &format!("\"{name}-"))
+    };
+    let made = olm::objects(name);
+    let is = |kind: &'static str| made.iter().filter(move |object| object["kind"] == kind);
+    let objects: Vec<String> =
+        made.iter().filter(|object| object["kind"] != "CustomResourceDefinition").map(of_space).collect();
+    quiet(&["apply", "--server-side", "--dry-run=server", "-f", "-"], &objects.join("\n---\n"));
+    define(&is("CustomResourceDefinition").map(|crd| crd["metadata"]["name"].as_str().unwrap()).collect::<Vec<_>>());
+    let roles: Vec<String> = ["ClusterRole", "ClusterRoleBinding"]
+        .into_iter()
+        .flat_map(is)
+        .map(of_space)
+        .filter(|object| object.contains(&format!("\"name\":\"{name}-")))
+        .collect();
+    kubectl(&["delete", "clusterrolebinding", name], None).unwrap();
+    quiet(&["apply", "-f", "-"], &roles.join("\n---\n"));
+
+    let watches = is("ConfigMap").next().unwrap()["data"]["watches.yaml"].as_str().unwrap();
+    let charts = format!("chart: {}/", repository("charts").display());
+    let watches = space.file("watches.yaml", &watches.replace("chart: charts/", &charts));
+    let selector = format!("--chart-definitions=space={name}");
+    let operator = space.operator(&watches, &[&selector, "--leader-elect"]);
+    let app = json!({"apiVersion": "apps.tillerman.dev/v1alpha1", "kind": "PhpApp",
+        "metadata": {"name": "hello", "namespace": name}, "spec": {"source": {"index.php": "<?php"}}});
+    kubectl(&["apply", "-f", "-"], Some(&app.to_string())).unwrap();
+    space.wait_field("deployment/hello", "/spec/replicas", &json!(1));
+    space.kubectl(&["delete", "phpapp", "hello"]).unwrap();
+    assert!(operator.stop());
+    nothing_was_forbidden(&space, |_| false);
+    for kind in ["clusterrolebinding", "clusterrole"] {
+        for list in ["permissions", "clusterpermissions"] {
+            kubectl(&["delete", kind, &format!("{name}-{list}-0")], None).unwrap();
+        }
+    }
 }

@@ -10,6 +10,7 @@ pub mod harness;
 pub mod kubelet;
 pub mod mail;
 pub mod node;
+pub mod olm;
 pub mod rows;
 pub mod signal;
 pub mod writer;

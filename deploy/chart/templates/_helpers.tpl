@@ -27,18 +27,28 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{- /* The watches file: the entries of the built-in kinds. */}}
+{{- define "tillerman.agentImage" -}}
+{{- with .Values.agentImage }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- /* The watches file: the entries of the built-in kinds. With MySQLCluster, a PhpApp waits for its database. */}}
 {{- define "tillerman.watches" -}}
-{{- range $kind := list "etcd" "php" }}
+{{- range $kind := list "etcd" "mysql" "php" }}
 {{- if index $.Values.builtIn $kind }}
-{{ $.Files.Get (printf "files/watches-%s.yaml" $kind) | trim }}
+{{- $entries := $kind }}
+{{- if and (eq $kind "php") $.Values.builtIn.mysql }}
+{{- $entries = "php-with-mysql" }}
+{{- end }}
+{{ $.Files.Get (printf "files/watches-%s.yaml" $entries) | trim }}
 {{- end }}
 {{- end }}
 {{- end }}
 
 {{- /* The ClusterRoles that are bound wherever custom resources are served, as a list of names. */}}
 {{- define "tillerman.servingRoles" -}}
-{{- range $kind := list "etcd" "php" }}
+{{- range $kind := list "etcd" "mysql" "php" }}
 {{- if index $.Values.builtIn $kind }}
 - {{ include "tillerman.name" $ }}-{{ $kind }}
 {{- end }}

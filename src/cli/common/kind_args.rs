@@ -1,7 +1,7 @@
 //! The names of a kind, where the annotations of its chart do not give them.
 
 /// The names of a kind, without its group.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct KindArgs {
     /// API version [default: the chart's annotation, or v1alpha1].
     #[arg(long)]

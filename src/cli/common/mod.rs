@@ -28,6 +28,7 @@ pub(super) mod running;
 pub(super) mod scratch;
 pub(super) mod server;
 pub(super) mod signals;
+pub(super) mod signing;
 pub(super) mod stored;
 pub(super) mod streams;
 pub(super) mod table;

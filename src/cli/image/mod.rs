@@ -7,6 +7,7 @@ mod write;
 use crate::cli::common::chart_server::ServerArgs;
 use crate::cli::common::error::CliError;
 use crate::cli::common::installable::installable;
+use crate::cli::common::signing::{SigningArgs, read};
 use crate::cli::common::streams::{print, print_error};
 use crate::image::elf::{self, Platform};
 use crate::image::name::ImageName;
@@ -44,6 +45,11 @@ pub struct Args {
     /// Push the image to its registry, with an SPDX document of what is inside.
     #[arg(long)]
     push: bool,
+    /// With --push: refuse a tag that the registry has.
+    #[arg(long, requires = "push")]
+    new: bool,
+    #[command(flatten)]
+    signing: SigningArgs,
     /// Load the image: kind[:CLUSTER], containerd[:NAMESPACE], docker, podman, nerdctl[:NAMESPACE] or minikube[:PROFILE].
     #[arg(long, value_name = "INTO")]
     load: Option<Target>,
@@ -100,6 +106,10 @@ fn label(text: &str) -> Result<(String, String), String> {
 
 /// Makes the image, and does with it what the flags say.
 pub fn run(args: &Args) -> Result<(), CliError> {
+    let signing = args.signing.read()?;
+    if signing.is_some() && !args.push {
+        return Err(CliError::new("--sign-key signs what --push pushes: a signature is attached in the registry"));
+    }
     let recipe = recipe(args)?;
     let images = build(&recipe)?;
     if let (Some(path), Some(format)) = (&args.output, format(args)) {
@@ -121,7 +131,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     if args.push {
         let server = server(args);
-        print(&push::push(&images, &server, args.registry_config.as_deref()).map_err(with_hint)?);
+        let config = args.registry_config.as_deref();
+        print(&push::push(&images, &server, config, args.new, signing.as_ref()).map_err(with_hint)?);
     }
     if let Some(target) = &args.load {
         target.load(&images, recipe.epoch)?;
@@ -171,10 +182,6 @@ fn programs(paths: &[PathBuf]) -> Result<Vec<Program>, CliError> {
         return Ok(vec![load("this program", &path)?]);
     }
     paths.iter().map(|path| load(&path.display().to_string(), path)).collect()
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, CliError> {
-    std::fs::read(path).map_err(|e| CliError(format!("open {}: {}", path.display(), crate::chart::go_io(&e))))
 }
 
 fn format(args: &Args) -> Option<Format> {

@@ -3,8 +3,9 @@
 use super::size;
 use crate::cli::common::chart_server::ServerArgs;
 use crate::cli::common::error::CliError;
+use crate::cli::common::signing::Signing;
 use crate::cli::common::streams::ON_ERROR;
-use crate::image::{Images, archive};
+use crate::image::{Image, Images, archive};
 use crate::source::Settings;
 use crate::source::registry::push::Pushed;
 use crate::source::registry::{Reference, Registry};
@@ -13,8 +14,15 @@ use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
-/// Pushes all blobs, then what refers to them; the tag is the last. Returns what to say of it.
-pub fn push(images: &Images, server: &ServerArgs, config: Option<&Path>) -> Result<String, CliError> {
+/// Pushes all blobs, then what refers to them, then the tag, and last what is attached: the list of contents and, with a key, the signature.
+/// Returns what to say of it.
+pub fn push(
+    images: &Images,
+    server: &ServerArgs,
+    config: Option<&Path>,
+    is_new: bool,
+    signing: Option<&Signing>,
+) -> Result<String, CliError> {
     let mut settings = Settings::from_env();
     if let Some(config) = config {
         config.clone_into(&mut settings.registry_config);
@@ -28,6 +36,9 @@ pub fn push(images: &Images, server: &ServerArgs, config: Option<&Path>) -> Resu
         tag: name.tag.clone(),
         digest: String::new(),
     };
+    if is_new && registry.has(&reference)? {
+        return Err(CliError(format!("{reference} is in the registry; --new refuses to replace it")));
+    }
     let mut count = Count { registry: &registry, reference: &reference, uploaded: 0, bytes: 0, all: 0 };
     let top = images.top();
     let is_manifest =
@@ -43,8 +54,8 @@ pub fn push(images: &Images, server: &ServerArgs, config: Option<&Path>) -> Resu
         }
     }
     registry.push_manifest(&reference, &name.tag, top.media_type, &top.data)?;
-    for image in &images.images {
-        let (manifest, blobs) = image.attached_sbom();
+    let signed = signing.map(|signing| signing.key.attached(top, signing.provenance.as_ref())).unwrap_or_default();
+    for (manifest, blobs) in images.images.iter().map(Image::attached_sbom).chain(signed) {
         for blob in &blobs {
             count.push(&blob.data)?;
         }

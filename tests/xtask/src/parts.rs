@@ -154,12 +154,15 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "alerts",
-        about: "alert rules and dashboard against Prometheus' own tool; the bundle against operator-framework's",
+        about: "alert rules and dashboard against Prometheus' own tool; the bundle against operator-framework's; workflows against actionlint",
         tools: &["metrics", "bundle"],
         release: false,
         alone: false,
         compiles: false,
-        steps: || vec![Step::whole("alerts", "tests/alerts.sh"), Step::whole("bundle", "tests/bundle.sh")],
+        steps: || {
+            let scripts = ["alerts", "bundle", "workflows"];
+            scripts.map(|name| Step::whole(name, format!("tests/{name}.sh"))).into()
+        },
     },
     Part {
         name: "conformance",

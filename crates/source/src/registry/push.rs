@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// For a whole upload: a layer of a hundred megabytes over a slow line.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -79,6 +80,59 @@ impl Registry<'_> {
             }
         }
         Ok(!answer.header("oci-subject").is_empty())
+    }
+
+    /// Whether the repository has a manifest with the tag of a reference.
+    ///
+    /// # Errors
+    /// If the registry says neither.
+    pub fn has(&self, reference: &Reference) -> Result<bool, SourceError> {
+        let link = self.link(reference, &format!("manifests/{}", reference.name()));
+        let answer = self.request(reference, "HEAD", &link, &[("accept", MANIFESTS)], None, &|_| {})?;
+        match answer.status {
+            200 => Ok(true),
+            404 => Ok(false),
+            _ => Err(refusal("HEAD", &answer)),
+        }
+    }
+
+    /// Pushes the archive of a chart, and its provenance file if there is one, as `helm push` does: to the repository with the chart's name
+    /// below `reference`, tagged with its version. `metadata` is the chart's, in JSON. Returns the reference, and the manifest.
+    ///
+    /// # Errors
+    /// If the registry refuses it.
+    pub fn push_chart(
+        &self,
+        reference: &Reference,
+        metadata: &Value,
+        archive: &[u8],
+        provenance: Option<&[u8]>,
+    ) -> Result<Vec<u8>, SourceError> {
+        let descriptor = |media_type: &str, data: &[u8]| json!({"mediaType": media_type, "digest": format!("sha256:{}", sha256(data)), "size": data.len()});
+        let config = metadata.to_string().into_bytes();
+        let mut layers = vec![descriptor(super::CHART, archive)];
+        layers.extend(provenance.map(|data| descriptor(super::PROVENANCE, data)));
+        let mut annotations = metadata["annotations"].as_object().cloned().unwrap_or_default();
+        for (name, value) in [
+            ("title", &metadata["name"]),
+            ("version", &metadata["version"]),
+            ("description", &metadata["description"]),
+            ("url", &metadata["home"]),
+            ("source", &metadata["sources"][0]),
+        ] {
+            if value.as_str().is_some_and(|text| !text.is_empty()) {
+                annotations.insert(format!("org.opencontainers.image.{name}"), value.clone());
+            }
+        }
+        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": descriptor(super::CONFIG, &config),
+            "layers": layers, "annotations": annotations})
+        .to_string()
+        .into_bytes();
+        for blob in [Some(config.as_slice()), Some(archive), provenance].into_iter().flatten() {
+            self.push_blob(reference, blob, &|_| {})?;
+        }
+        self.push_manifest(reference, &reference.tag, MANIFEST, &manifest)?;
+        Ok(manifest)
     }
 
     /// Puts a manifest that has a subject, and makes the subject lead to it: where the registry has no list of what refers to a manifest, by

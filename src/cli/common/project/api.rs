@@ -9,13 +9,14 @@ use crate::cli::common::error::CliError;
 use crate::cli::common::kind_args::KindArgs;
 use crate::crd::Names;
 use crate::kind::dns;
+use crate::scaffold::built_in::{self, BuiltIn};
 use crate::scaffold::project::{Project, Resource, Source};
 use crate::scaffold::starter::{self, Engine};
 use crate::scaffold::{CHARTS, Files, GENERATED};
 use std::path::Path;
 
 /// A kind and its chart.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct ApiArgs {
     /// First part of the API group; the domain follows [default: the chart's annotation tillerman.dev/group, or charts].
     #[arg(long)]
@@ -66,7 +67,6 @@ pub fn api(args: &ApiArgs, mut project: Project, mut written: Written) -> Result
     if args.crd_version != "v1" {
         return Err(CliError(format!("--crd-version {}: v1 is the only one that clusters have", args.crd_version)));
     }
-    let before = project.clone();
     let known = |kind: &String| project.resources.iter().find(|resource| resource.kind == *kind);
     let (files, chart) = match (&args.helm_chart, &args.names.kind) {
         (Some(chart), _) => {
@@ -89,6 +89,35 @@ pub fn api(args: &ApiArgs, mut project: Project, mut written: Written) -> Result
         }
     };
     let resource = resource(args, &chart, &project)?;
+    let is_new = add(resource, &chart, files, &mut project, &mut written)?;
+    written.report()?;
+    println!("{}", if is_new { NEXT } else { NEXT_OF_AN_UPDATE });
+    Ok(())
+}
+
+/// Adds the kinds of charts that are part of the program, or updates them.
+pub fn built_in(kinds: &[BuiltIn], mut project: Project, mut written: Written) -> Result<(), CliError> {
+    let mut is_new = false;
+    for name in kinds.iter().flat_map(|kind| kind.charts()) {
+        let files = built_in::files(name);
+        let chart = fetched::load(&files)?;
+        let resource = resource(&ApiArgs::default(), &chart, &project)?;
+        is_new |= add(resource, &chart, Some(files), &mut project, &mut written)?;
+    }
+    written.report()?;
+    println!("{}", if is_new { NEXT } else { NEXT_OF_AN_UPDATE });
+    Ok(())
+}
+
+/// Puts a kind and the files of its chart, where they are not there, into a project. Whether the kind is new.
+fn add(
+    resource: Resource,
+    chart: &Chart,
+    files: Option<Files>,
+    project: &mut Project,
+    written: &mut Written,
+) -> Result<bool, CliError> {
+    let before = project.clone();
     let name = &chart.metadata.name;
     let folder = format!("{CHARTS}/{name}");
     let stands_behind =
@@ -106,17 +135,14 @@ pub fn api(args: &ApiArgs, mut project: Project, mut written: Written) -> Result
         let files: Files = files.into_iter().map(|(path, data)| (format!("{folder}/{path}"), data)).collect();
         written.update(&files, &Files::new(), |path| path.starts_with(&format!("{folder}/")))?;
         if !written.conflicts().is_empty() {
-            return written.report();
+            written.report()?;
         }
         if let Some(older) = older.filter(|older| older.metadata.version != chart.metadata.version) {
-            written.values = fetched::changes(&older, &chart)?;
+            written.values.extend(fetched::changes(&older, chart)?);
         }
     }
-    generate(&project, &before, &mut written, Some((index, Path::new(&folder))))?;
-    written.report()?;
-    let is_known = before.resources.iter().any(|known| known.is(&project.resources[index]));
-    println!("{}", if is_known { NEXT_OF_AN_UPDATE } else { NEXT });
-    Ok(())
+    generate(project, &before, written, Some((index, Path::new(&folder))))?;
+    Ok(!before.resources.iter().any(|known| known.is(&project.resources[index])))
 }
 
 /// The kind that flags and chart give.

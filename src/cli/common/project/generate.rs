@@ -11,7 +11,7 @@ use crate::kind::{ChartRef, watches};
 use crate::rbac::Rights;
 use crate::render::{Capabilities, Options, Release, render};
 use crate::scaffold::project::{Project, Resource};
-use crate::scaffold::{self, Api, CHARTS, bounds, pinned, sample};
+use crate::scaffold::{self, Api, CHARTS, bounds, dependencies, pinned, sample};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -118,6 +118,7 @@ fn made(resource: &Resource, project: &Project, folder: &Path) -> Result<Made, C
         namespaces,
         cluster_scoped,
         pinned: pinned::of(&chart),
+        depends_on: dependencies::of(&chart, project).map_err(CliError)?,
         ..Api::new(resource, plural, project)
     };
     Ok(Made { api, chart, evidence })

@@ -1,0 +1,71 @@
+//! What Helm 4.3.1 ignores and a later Helm will carry out (HIP-0025: the order of resources and subcharts). A chart that has it changes its
+//! meaning when Helm is upgraded.
+
+use super::Report;
+use crate::template::yaml;
+use serde_json::Value;
+
+const RESOURCE_GROUP: &str = "helm.sh/resource-group";
+const DEPENDS_ON: &str = "helm.sh/depends-on/";
+
+/// Warns of annotations in a rendered file.
+pub fn annotations(file: &str, text: &str, report: &mut Report) {
+    // Most files have none, and are not parsed again.
+    if !text.contains(RESOURCE_GROUP) && !text.contains(DEPENDS_ON) {
+        return;
+    }
+    let documents = yaml::split_documents(text.as_bytes()).unwrap_or_default();
+    for object in documents.iter().filter_map(|document| yaml::parse(document).ok()) {
+        let names = object["metadata"]["annotations"].as_object().into_iter().flat_map(|all| all.keys());
+        for name in names.filter(|name| *name == RESOURCE_GROUP || name.starts_with(DEPENDS_ON)) {
+            report.warning(file, format!("annotation '{name}' is ignored; a later Helm will order objects by it"));
+        }
+    }
+}
+
+/// Warns of fields of Chart.yaml, and says which charts are supported.
+pub fn chartfile(document: &Value, file: &str, report: &mut Report) {
+    for dependency in document["dependencies"].as_array().into_iter().flatten() {
+        if dependency.get("depends-on").is_some() {
+            let name = dependency["alias"].as_str().or(dependency["name"].as_str()).unwrap_or_default();
+            let text = format!("depends-on of dependency '{name}' is ignored; a later Helm will order subcharts by it");
+            report.warning(file, text);
+        }
+    }
+    if document["apiVersion"] == "v3" {
+        report.info(
+            file,
+            "charts of apiVersion v3 are an experiment of Helm (HELM_EXPERIMENTAL_CHART_V3); Tillerman supports v1 and v2",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Report, annotations, chartfile};
+    use serde_json::json;
+
+    fn texts(report: &Report) -> Vec<String> {
+        report.messages.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn annotations_that_order_objects_are_warned_of() {
+        let mut report = Report::default();
+        let text = "metadata: {annotations: {helm.sh/resource-group: db, helm.sh/hook: test}}\n---\n\
+                    metadata: {annotations: {helm.sh/depends-on/resource-groups: '[db]'}}\n---\ndata: {a: helm.sh/resource-group}\n";
+        annotations("templates/a.yaml", text, &mut report);
+        let all = texts(&report);
+        assert_eq!(all.len(), 2, "{all:?}");
+        assert!(all[1].contains("'helm.sh/depends-on/resource-groups' is ignored"), "{all:?}");
+    }
+
+    #[test]
+    fn fields_of_a_later_chart_are_warned_of() {
+        let mut report = Report::default();
+        let document = json!({"apiVersion": "v3", "dependencies": [{"name": "a"}, {"name": "b", "depends-on": ["a"], "alias": "c"}]});
+        chartfile(&document, "Chart.yaml", &mut report);
+        let all = texts(&report);
+        assert!(all[0].contains("depends-on of dependency 'c'") && all[1].contains("CHART_V3"), "{all:?}");
+    }
+}
