@@ -116,7 +116,7 @@ else
 	echo "no image is made: this program has no command image"
 fi
 
-# chart_provenance ARCHIVE: what `helm package --sign` writes beside it
+# chart_provenance ARCHIVE: the file that `helm package --sign` writes next to it
 chart_provenance() {
 	{
 		cat "$work/tillerman/Chart.yaml"
@@ -127,7 +127,7 @@ chart_provenance() {
 
 (cd "$out" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
 
-# How it was built, in the words of SLSA: from which commit, by which compiler, with which locked dependencies, and for whom.
+# The provenance in the format of SLSA: the commit, the compiler, the locked dependencies and the parameters of the build.
 predicate() {
 	local lock commit
 	lock=$(sha256sum <"$here/../Cargo.lock" | cut -d' ' -f1)

@@ -162,9 +162,7 @@ fn chart_file() -> String {
     let mut examples: Vec<Value> = EXAMPLES.iter().map(|path| parse(&read(path))).collect();
     examples.extend(texts["examples"].as_array().unwrap().iter().cloned());
     let version = env!("CARGO_PKG_VERSION");
-    let image = |name: &str, image: &str| {
-        json!({"name": name, "image": format!("{image}:{version}"), "platforms": ["linux/amd64", "linux/arm64"]})
-    };
+    let image = |name: &str, image: &str| json!({"name": name, "image": format!("{image}:{version}"), "platforms": ["linux/amd64", "linux/arm64"]});
     let text = |value: &Value| json!(to_yaml(value));
     let annotations = json!({"annotations": {
         "artifacthub.io/category": "integration-delivery",
@@ -461,8 +459,7 @@ fn every_chart_has_what_artifact_hub_shows() {
         "storage",
         "streaming-messaging",
     ];
-    const LEVELS: [&str; 5] =
-        ["basic install", "seamless upgrades", "full lifecycle", "deep insights", "auto pilot"];
+    const LEVELS: [&str; 5] = ["basic install", "seamless upgrades", "full lifecycle", "deep insights", "auto pilot"];
     let charts = fs::read_dir(root().join("charts")).unwrap();
     let mut charts: Vec<String> = charts.map(|e| format!("charts/{}", e.unwrap().file_name().display())).collect();
     charts.push("deploy/chart".to_owned());
