@@ -89,8 +89,10 @@ for file in "$work/tillerman-bundle-$version"/manifests/tillerman{.clusterservic
 done
 archive "$work/tillerman-bundle-$version" "$out/tillerman-bundle-$version.tar.gz"
 
-# The notes: the section of this version in the changelog.
-awk -v version="$version" '/^## / { found = ($2 == version); next } found' "$here/../CHANGELOG.md" | sed '/./,$!d' >"$out/notes.md"
+# The notes: the section of this version in the changelog, or the section of unreleased changes if the version has none.
+section() { awk -v name="[$1]" '/^## / { found = ($2 == name); next } /^\[[^]]*\]: / { next } found' "$here/../CHANGELOG.md" | sed '/./,$!d'; }
+section "$version" >"$out/notes.md"
+[ -s "$out/notes.md" ] || section Unreleased >"$out/notes.md"
 [ -s "$out/notes.md" ] || { echo "error: CHANGELOG.md has no section $version" >&2; exit 1; }
 
 # The image of all programs for Linux, and lists of its contents (SPDX).
