@@ -127,7 +127,7 @@ test: protoc ## everything that must hold: format, lints, unit, case, conformanc
 
 .PHONY: test-full
 test-full: protoc ## the same, and the slow parts: beside the real helm-operator, faults, traces, the operator as a pod on a real node, demos
-	$(XTASK) $(MOST) upgrade mysql peer faults traces node walk demo
+	$(XTASK) $(MOST) upgrade mysql peer gitops faults traces node walk demo
 
 .PHONY: ci
 ci: ## what continuous integration runs: `make test` with CI=true

@@ -4,8 +4,8 @@
 //! `tests/inputs.rs` fails for a file of the operator that parses bytes and is not named here.
 
 use crate::agent::contract;
-use crate::chart::Limits as ArchiveLimits;
-use crate::kind::bounds::{self, Bounds};
+use crate::bounds::{self, Bounds};
+use crate::chart::ChartLimits;
 use crate::notices::{document, template};
 use crate::reconcile::RENDERING;
 use crate::source::http;
@@ -102,7 +102,7 @@ pub fn inputs() -> Vec<Input> {
 }
 
 fn of_custom_resources() -> Vec<Input> {
-    let archive = ArchiveLimits::default();
+    let archive = ChartLimits::default();
     let rendering = RENDERING;
     vec![
         Input {
@@ -111,7 +111,7 @@ fn of_custom_resources() -> Vec<Input> {
             limits: of(bounds::SPEC),
             beyond: ANNOTATION,
             tests: &[],
-            files: &["kind/bounds.rs", "reconcile/render/mod.rs"],
+            files: &["bounds.rs", "reconcile/render/mod.rs"],
         },
         Input {
             name: "status",
@@ -140,7 +140,7 @@ fn of_custom_resources() -> Vec<Input> {
             )),
             beyond: "The rendering is stopped (`RenderError`), and nobody else waits for it.",
             tests: &["charts_that_render_for_long_do_not_keep_another_from_being_rendered"],
-            files: &["release/object.rs", "crd/mod.rs", "crd/comments.rs", "plan/tolerate.rs", "render/fixed.rs"],
+            files: &["object/mod.rs", "crd/mod.rs", "crd/comments.rs", "plan/tolerate.rs", "render/fixed.rs"],
         },
         Input {
             name: "kinds",

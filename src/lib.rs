@@ -7,8 +7,9 @@
 //!
 //! 1. [`chart`]: a loaded chart; values, `--set`, versions. [`template`]: Go templates with Helm's functions, minijinja, YAML in and out.
 //!    [`render`]: chart + values → manifests, hooks and notes, in Helm's order. All three are `crates/render`.
-//! 2. [`object`]: what is read and written in the same way of every object. [`kind`]: which custom resources there are, with which chart; switches. [`crd`]: the API of a chart, with types for its values.
-//!    [`definition`]: charts that become APIs while the operator runs.
+//! 2. [`bounds`]: limits of what others write. [`object`]: what is read and written in the same way of every object. [`kind`]: which custom
+//!    resources there are, with which chart; switches. [`crd`]: the API of a chart, with types for its values. [`definition`]: charts that
+//!    become APIs while the operator runs.
 //! 3. [`release`]: the record of a release in Helm's format, digests of what was applied, and what is known of live objects.
 //! 4. [`plan`]: decisions. What situation a release is in, and which writes follow from it; pure functions.
 //! 5. [`notices`]: which messages people get about releases. [`members`]: how members of a stateful set come and go. [`runs`]: the results
@@ -25,6 +26,7 @@ pub use tillerman_render::{chart, render, template};
 pub use tillerman_source as source;
 
 pub mod backup;
+pub mod bounds;
 pub mod chaos;
 pub mod cli;
 pub mod cluster;

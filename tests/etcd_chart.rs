@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tillerman::chart;
 use tillerman::members::document::{DriverName, Members, OnOrphan, OnRemove, Set};
-use tillerman::members::etcd::document::Document;
+use tillerman::members::etcd::document::EtcdDocument;
 use tillerman::members::etcd::state::Version;
 use tillerman::members::progress::FACTS;
-use tillerman::release::object::{Object, parse_manifest};
-use tillerman::release::status_fields::{Known, Source, StatusFields};
+use tillerman::object::{Object, parse_manifest};
+use tillerman::release::status_fields::{FieldSource, Known, StatusFields};
 use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
 use tillerman::template::function::{FnResult, Host};
 use tillerman::template::value::Value as Go;
@@ -86,11 +86,11 @@ fn objects(rendered: &Rendered) -> Vec<Object> {
 }
 
 /// What the operator reads of it, with what the driver reads.
-fn told(values: &Value) -> (Set, Document) {
+fn told(values: &Value) -> (Set, EtcdDocument) {
     let rendered = World::default().render(values);
     let members = Members::read(&rendered.unknown, &objects(&rendered), "ns").unwrap().unwrap();
     let [set] = <[Set; 1]>::try_from(members.sets).unwrap();
-    let document = Document::read(&set.etcd, &set.target).unwrap();
+    let document = EtcdDocument::read(&set.etcd, &set.target).unwrap();
     (set, document)
 }
 
@@ -165,7 +165,7 @@ fn the_status_has_the_fields_of_coreos() {
     assert_eq!(names, expected);
     assert_eq!(
         (&fields[3].source, &fields[4].source),
-        (&Source::Value(json!("my-client")), &Source::Value(json!(2379)))
+        (&FieldSource::Value(json!("my-client")), &FieldSource::Value(json!(2379)))
     );
 }
 

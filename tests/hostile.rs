@@ -13,18 +13,18 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tillerman::bounds;
 use tillerman::chart::values;
 use tillerman::inputs::inputs;
 use tillerman::kind::annotations::{self, Annotations};
-use tillerman::kind::bounds;
 use tillerman::kind::switches::Switches;
 use tillerman::kind::{values_from, watches};
 use tillerman::notices::document::{MAX_BODY, Notice};
 use tillerman::notices::template::Template;
+use tillerman::object::Object;
+use tillerman::object::patch;
 use tillerman::release::digest::Hasher;
-use tillerman::release::object::Object;
 use tillerman::release::packed::unzip;
-use tillerman::release::patch;
 use tillerman::release::record::{HookRecord, Record};
 
 /// The row that a child runs.
@@ -524,7 +524,7 @@ fn every_file_that_parses_bytes_belongs_to_a_place() {
         ["agent/", "backup/", "bin/", "chaos/", "cli/", "image/", "lint/", "scaffold/", "template/"];
     const OWN: [&str; 9] = [
         "kind/watches.rs",        // the operator's author
-        "kind/bounds.rs",         // the limits themselves
+        "bounds.rs",              // the limits themselves
         "rbac/own.rs",            // a file of the program
         "rbac/kinds.rs",          // a file of the program
         "reconcile/preview.rs",   // a person's files

@@ -39,21 +39,22 @@ fn home(folder: &str) -> PathBuf {
 
 /// Source files below a folder.
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {
-    fn walk(path: &Path, found: &mut Vec<(PathBuf, String)>) {
-        for entry in fs::read_dir(path).expect("the folder is part of the crate") {
-            let path = entry.expect("the folder can be read").path();
-            if path.is_dir() {
-                walk(&path, found);
-            } else if path.extension().is_some_and(|e| e == "rs") && !is_test(&path) {
-                let text = fs::read_to_string(&path).expect("sources are text");
-                found.push((path, text));
-            }
-        }
-    }
     let mut found = Vec::new();
     walk(&home(folder), &mut found);
     assert!(!found.is_empty(), "{folder} has no sources");
     found
+}
+
+fn walk(path: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(path).expect("the folder is part of the crate") {
+        let path = entry.expect("the folder can be read").path();
+        if path.is_dir() {
+            walk(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") && !is_test(&path) {
+            let text = fs::read_to_string(&path).expect("sources are text");
+            found.push((path, text));
+        }
+    }
 }
 
 /// Whether the file holds only tests, for which the layers do not apply.
@@ -115,8 +116,14 @@ fn what_decides_does_not_know_who_asks() {
     assert_without(&["plan"], &["cluster", "reconcile", "server", "telemetry"].map(|layer| format!("crate::{layer}")));
     // A driver of members decides about its application alone.
     assert_without(&["members"], &["cluster", "plan", "reconcile", "server"].map(|layer| format!("crate::{layer}")));
-    assert_without(&["kind"], &["cluster", "lookup", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
-    assert_without(&["release"], &["cluster", "members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")));
+    assert_without(
+        &["kind"],
+        &["cluster", "lookup", "plan", "reconcile", "release"].map(|layer| format!("crate::{layer}")),
+    );
+    assert_without(
+        &["release"],
+        &["cluster", "kind", "members", "plan", "reconcile"].map(|layer| format!("crate::{layer}")),
+    );
     assert_without(
         &["crd"],
         &["cluster", "kind", "plan", "reconcile", "release", "render"].map(|layer| format!("crate::{layer}")),
@@ -132,7 +139,10 @@ fn what_decides_does_not_know_who_asks() {
 
 #[test]
 fn what_all_objects_have_in_common_knows_nothing_else() {
-    assert_without(&["object"], &["crate::"]);
+    let imports = imports();
+    let known = imports.iter().filter(|(module, _)| module[0] == "object").flat_map(|(_, known)| known);
+    let folders: BTreeSet<&str> = known.map(|module| module[0].as_str()).collect();
+    assert_eq!(folders, BTreeSet::from(["bounds", "harm", "object"]));
 }
 
 #[test]
@@ -365,7 +375,7 @@ fn an_import_of_another_command_is_found() {
     assert_eq!(found(&check, "use super::super::list::served;"), ["super::super::list::served"]);
     assert_eq!(found(&["cli", "common", "kinds"], "use crate::cli::list::served;"), ["crate::cli::list::served"]);
     let in_order =
-        "use super::Args;\nuse crate::cli::common::line::line;\nuse crate::names;\npub(in crate::cli) struct A;";
+        "use super::RbacArgs;\nuse crate::cli::common::line::line;\nuse crate::names;\npub(in crate::cli) struct A;";
     assert!(found(&check, in_order).is_empty());
 }
 
@@ -406,6 +416,51 @@ fn no_circle_joins_files_of_different_folders_and_in_reconcile_two_at_most() {
     }
 }
 
+/// The folders and files of `src` from the ground up: each imports from floors below its own, and nothing from its own or one above.
+const FLOORS: [&[&str]; 9] = [
+    &["harm", "host", "mask", "names"],
+    &["bounds", "crd", "runs"],
+    &["object"],
+    &["kind", "rbac", "release", "telemetry"],
+    &["cluster", "definition", "image", "members", "scaffold"],
+    &["backup", "chaos", "lookup", "plan", "server"],
+    &["lint", "notices"],
+    &["reconcile"],
+    &["cli", "inputs"],
+];
+
+/// Imports that do not lead to a floor below.
+fn against_the_floors(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
+    let floor = |module: &Module| {
+        let floor = FLOORS.iter().position(|floor| floor.contains(&module[0].as_str()));
+        floor.unwrap_or_else(|| panic!("{} is on no floor", module[0]))
+    };
+    let pairs = imports.iter().flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
+    let wrong = pairs.filter(|(from, to)| from[0] != to[0] && floor(from) <= floor(to));
+    wrong.map(|(from, to)| format!("{} imports {}", from.join("::"), to.join("::"))).collect()
+}
+
+#[test]
+fn every_import_leads_to_a_floor_below() {
+    let imports = imports();
+    assert_eq!(against_the_floors(&imports), Vec::<String>::new());
+    let known: BTreeSet<&str> = imports.keys().map(|module| module[0].as_str()).collect();
+    assert_eq!(FLOORS.concat().into_iter().collect::<BTreeSet<_>>(), known);
+}
+
+#[test]
+fn an_import_of_a_floor_above_is_found() {
+    let module = |path: &[&str]| path.iter().map(|part| (*part).to_owned()).collect::<Module>();
+    let of = |from: &[&str], to: &[&str]| BTreeMap::from([(module(from), BTreeSet::from([module(to)]))]);
+    assert_eq!(
+        against_the_floors(&of(&["kind", "ignore"], &["release", "live"])),
+        ["kind::ignore imports release::live"]
+    );
+    assert_eq!(against_the_floors(&of(&["object"], &["kind", "dns"])), ["object imports kind::dns"]);
+    assert!(against_the_floors(&of(&["kind", "ignore"], &["object", "patch"])).is_empty());
+    assert!(against_the_floors(&of(&["kind", "ignore"], &["kind", "dns"])).is_empty());
+}
+
 #[test]
 fn a_circle_is_found() {
     let module = |name: &str| vec![name.to_owned()];
@@ -425,6 +480,43 @@ fn no_file_imports_everything_of_a_module() {
             assert!(!glob, "{} imports with a star", path.display());
         }
     }
+}
+
+/// The name of the type that a line defines, if other modules can name it.
+fn exported_type(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("pub")?;
+    let rest = if rest.starts_with('(') { rest.split_once(')')?.1 } else { rest };
+    let (keyword, rest) = rest.strip_prefix(' ')?.split_once(' ')?;
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    ["struct", "enum", "trait", "type", "union"].contains(&keyword).then_some(&rest[..end])
+}
+
+#[test]
+fn no_name_stands_for_more_than_three_exported_types() {
+    let mut files = Vec::new();
+    for folder in ["src", "crates"] {
+        walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut files);
+    }
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (path, text) in &files {
+        let path = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("it is below the folder of the package");
+        for name in code(text).lines().filter_map(exported_type) {
+            places.entry(name.to_owned()).or_default().push(path.display().to_string());
+        }
+    }
+    assert!(places.len() > 500, "{} names", places.len());
+    places.retain(|_, files| files.len() > 3);
+    assert!(places.is_empty(), "give these types names that say what they are without their paths: {places:#?}");
+}
+
+#[test]
+fn an_exported_type_is_found() {
+    assert_eq!(exported_type("pub struct Args {"), Some("Args"));
+    assert_eq!(exported_type("    pub(super) enum State<'a> {"), Some("State"));
+    assert_eq!(exported_type("pub(in crate::cli) type Said = u8;"), Some("Said"));
+    assert_eq!(exported_type("struct Args {"), None);
+    assert_eq!(exported_type("pub fn args() {"), None);
+    assert_eq!(exported_type("    pub state: State,"), None);
 }
 
 #[test]

@@ -177,6 +177,21 @@ fn chart_file() -> String {
     format!("{own}# Written by `make manifests`.\n{}", to_yaml(&annotations))
 }
 
+/// The health checks of the built-in kinds for Argo CD.
+fn argocd() -> Files {
+    let check = read("src/scaffold/files/config/argocd/health.lua");
+    let of_kind = |definition: &Value| {
+        let (group, kind) = (&definition["spec"]["group"], &definition["spec"]["names"]["kind"]);
+        let key = format!("resource.customizations.health.{}_{}", group.as_str().unwrap(), kind.as_str().unwrap());
+        (key, json!(check))
+    };
+    let data: Map<String, Value> = definitions().iter().map(of_kind).collect();
+    let text = to_yaml(&json!({"data": data}));
+    let usage =
+        "#   kubectl -n argocd patch configmap argocd-cm --type merge --patch-file deploy/argocd/argocd-cm.yaml\n";
+    Files::from([("deploy/argocd/argocd-cm.yaml".to_owned(), format!("{WRITTEN}{usage}{text}"))])
+}
+
 /// The README of each built-in chart: what is written by hand, and the table of all values that `tillerman explain` prints.
 fn readmes() -> Files {
     let mut files = Files::new();
@@ -408,9 +423,10 @@ fn the_files_of_deploy_are_what_the_chart_and_the_program_make() {
     let rewrite = std::env::var_os("REWRITE_MANIFESTS").is_some();
     let mut wrong = Vec::new();
     // The chart is rendered with the files that were written before.
-    for folder in ["charts", "deploy/chart/files", "deploy/install", "deploy/bundle"] {
+    for folder in ["charts", "deploy/argocd", "deploy/chart/files", "deploy/install", "deploy/bundle"] {
         let files = match folder {
             "charts" => readmes(),
+            "deploy/argocd" => argocd(),
             "deploy/chart/files" => files_of_the_chart(),
             "deploy/install" => kustomize(),
             _ => bundle(),

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tillerman::chart;
 use tillerman::members::document::{DriverName, Members};
-use tillerman::members::primary::document::Document;
+use tillerman::members::primary::document::PrimaryDocument;
 use tillerman::members::progress::FACTS;
-use tillerman::release::object::{Object, parse_manifest};
+use tillerman::object::{Object, parse_manifest};
 use tillerman::release::status_fields::{Known, StatusFields};
 use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
 use tillerman::template::function::{FnResult, Host};
@@ -75,7 +75,7 @@ fn a_name_is_enough() {
     let members = Members::read(&rendered.unknown, &objects, "ns").unwrap().unwrap();
     let set = &members.sets[0];
     assert_eq!((set.target.as_str(), set.size, set.driver.clone()), ("my", 3, DriverName::PRIMARY));
-    let document = Document::read(&set.primary, &set.target).unwrap();
+    let document = PrimaryDocument::read(&set.primary, &set.target).unwrap();
     assert_eq!(document.settings.agent_url.url(1), "https://my-1.my-members.ns.svc:8090");
     assert_eq!((document.config_map.as_str(), document.tls_secret.as_deref()), ("my-roles", Some("my-operator-tls")));
     let known = Known { objects: &objects, namespace: "ns", members: &["db"], facts: &FACTS };
@@ -285,7 +285,7 @@ fn certificates_come_from_the_chart_from_cert_manager_or_from_others() {
     assert_eq!((secrets(&theirs).len(), mounted(&theirs)), (0, json!("m")));
     let rendered = World::default().try_render(&given).unwrap();
     let members = Members::read(&rendered.unknown, &objects(&rendered), "ns").unwrap().unwrap();
-    let document = Document::read(&members.sets[0].primary, "my").unwrap();
+    let document = PrimaryDocument::read(&members.sets[0].primary, "my").unwrap();
     assert_eq!(document.tls_secret.as_deref(), Some("o"));
 }
 

@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tillerman::chart;
-use tillerman::release::object::parse_manifest;
+use tillerman::object::parse_manifest;
 use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
 use tillerman::template::function::{FnResult, Host};
 use tillerman::template::value::Value as Go;

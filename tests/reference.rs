@@ -14,9 +14,9 @@ use tillerman::kind::switches::{HELM_OPERATOR, PREFIX, SWITCHES, THEIRS};
 use tillerman::kind::watches::FIELDS;
 use tillerman::members::rows::Row;
 use tillerman::members::{etcd, primary};
+use tillerman::object::Gvk;
 use tillerman::plan::reasons::{CONDITIONS, EVENTS, REASONS};
-use tillerman::release::object::Gvk;
-use tillerman::telemetry::collect::{CreatedAt, DatabaseLabels, DatabaseSight, MemberLabels, State};
+use tillerman::telemetry::collect::{CreatedAt, DatabaseLabels, DatabaseSight, MemberLabels, ReleaseState};
 use tillerman::telemetry::metrics::{Metrics, PassResult, QueueAge};
 
 const START: &str = "<!-- generated: ";
@@ -158,7 +158,7 @@ fn all_metrics() -> String {
         let text = || "x".to_owned();
         vec![(CreatedAt { group: text(), version: text(), kind: text(), namespace: text(), name: text() }, 1)]
     });
-    metrics.register_states(|| vec![(State { controller: "x".to_owned(), state: "ready" }, 1)]);
+    metrics.register_states(|| vec![(ReleaseState { controller: "x".to_owned(), state: "ready" }, 1)]);
     metrics.register_databases(|| {
         let text = || "x".to_owned();
         let labels = DatabaseLabels { controller: text(), namespace: text(), name: text(), members: text() };

@@ -1,9 +1,9 @@
-//! References resolve: rules and faults that comments and names of tests cite by a code, rows that they cite by a name, links between
+//! References resolve: rules and faults that comments cite by a code, rows that they cite by a name, links between
 //! documents, and paths of documents.
 //!
 //! A comment cites `docs/design/applying.md A3` or `docs/design/lessons.md pain 4`. If the page is not beside the code, the documentation of
-//! the file (`//!`) names it: then it is the page of all codes in the file, those in names of tests included (`a3_…`). On its page a code
-//! has an anchor: it begins a heading, a list item in bold, or a row of a table.
+//! the file (`//!`) names it: then it is the page of all codes in the file. On its page a code has an anchor: it begins a heading, a list
+//! item in bold, or a row of a table. Names of tests have no codes: they are sentences.
 //!
 //! A row of a table of decisions is cited by the name of its function, in backticks after the word: its number changes with the order. Its
 //! anchor is the second cell of the row.
@@ -167,7 +167,7 @@ fn header(source: &str) -> Vec<String> {
     words.filter(|word| is_page(word)).map(ToOwned::to_owned).collect()
 }
 
-/// Codes in names of tests. A function `row_7_…` cites a row by its number, which has no anchor.
+/// Codes at the beginning of names of tests, and numbers of rows at that of any function.
 fn names(source: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut is_test = false;
@@ -224,8 +224,8 @@ fn wrong_codes(path: &str, source: &str, pages: &BTreeMap<String, BTreeSet<Strin
     for (line, text) in comments(source).into_iter().chain(messages(source)) {
         cited.extend(citations(&text).into_iter().map(|citation| (line, citation)));
     }
-    cited.extend(names(source).into_iter().map(|(line, code)| (line, Citation { code, page: None })));
-    let mut wrong = Vec::new();
+    let coded = names(source).into_iter();
+    let mut wrong: Vec<_> = coded.map(|(line, code)| format!("{path}:{line}: a name begins with {code}")).collect();
     for (line, Citation { code, page }) in cited {
         let candidates: Vec<&String> = page.iter().chain(&header).collect();
         if candidates.is_empty() {
@@ -363,7 +363,7 @@ fn a_code_without_a_page_or_an_anchor_is_found() {
     for (source, expected) in [
         ("// So it is (docs/page.md A3).", None),
         ("// docs/page.md A3 and I1, row `joins` and pain 4.", None),
-        ("//! Faults of docs/page.md.\n\n/// F2.\n#[test]\nfn f2b_it_is_killed() {}", None),
+        ("//! Faults of docs/page.md.\n\n/// F2.\n#[test]\nfn it_is_killed() {}", None),
         ("//! docs/page.md\nfn joins() {}\nassert!(x, \"row `joins`: late\");", None),
         ("fn a9_is_no_test() {}", None),
         ("// As A3 says.", Some("A3 is cited without a page")),
@@ -372,12 +372,12 @@ fn a_code_without_a_page_or_an_anchor_is_found() {
         ("// Row `joins` of docs/page.md.", Some("row `joins` is cited without a page")),
         ("//! docs/page.md\n// Row 7.", Some("row 7 has no anchor")),
         ("//! docs/page.md\n// Rows `joins` and `leaves`.", Some("row `leaves` has no anchor")),
-        ("//! docs/page.md\nfn row_7_joins() {}", Some("row 7 has no anchor")),
+        ("//! docs/page.md\nfn row_7_joins() {}", Some("a name begins with row 7")),
         ("//! docs/page.md\n// Pains 4 and 5.", Some("pain 5 has no anchor")),
         ("// C-13: as before.", Some("C-13 is cited without a page")),
         ("// §0.1: as in the contract.", Some("§0.1 is cited without a page")),
-        ("#[test]\nfn a3_is_tried() {}", Some("A3 is cited without a page")),
-        ("//! docs/page.md\n#[test]\nfn row8_is_tried() {}", Some("row 8 has no anchor")),
+        ("//! docs/page.md\n#[test]\nfn a3_is_tried() {}", Some("a name begins with A3")),
+        ("//! docs/page.md\n#[test]\nfn row8_is_tried() {}", Some("a name begins with row 8")),
         ("assert!(x, \"I1: two\");", Some("I1 is cited without a page")),
     ] {
         let wrong = wrong_codes("a.rs", source, &pages).join("\n");

@@ -15,7 +15,7 @@ use redis::Replication;
 use tillerman::members::document::Set;
 use tillerman::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use tillerman::members::drivers::Drivers;
-use tillerman::members::workload::{Latch, Mode, Target, Workload};
+use tillerman::members::workload::{Latch, Mode, Workload, WorkloadTarget};
 
 /// The time until the next pass if no pod changes: Redis does not report when a replica has caught up.
 const SOON: Duration = Duration::from_millis(500);
@@ -74,7 +74,7 @@ impl MemberDriver for Redis {
         &self,
         workload: &Workload,
         seen: &Self::Observed,
-        target: &Target,
+        target: &WorkloadTarget,
         latch: &Latch,
         _now: i64,
     ) -> MemberStep<Action> {

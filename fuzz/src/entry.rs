@@ -1,20 +1,21 @@
 //! What is done with hostile input: each function takes any bytes, and panics if something does not hold.
 
 use std::collections::BTreeMap;
+use tillerman::bounds;
 use tillerman::chart::{self, Chart, File, Metadata, Values, strvals};
 use tillerman::kind::annotations::{self, Annotations};
 use tillerman::kind::ignore::IGNORE_DRIFT;
 use tillerman::kind::switches::{self, Switches};
-use tillerman::kind::{bounds, values_from, watches};
+use tillerman::kind::{values_from, watches};
 use tillerman::members::document::Members;
 use tillerman::notices::document::MAX_BODY;
 use tillerman::notices::template::{self, Template};
+use tillerman::object::Object;
+use tillerman::object::field_path::FieldPath;
+use tillerman::object::patch;
 use tillerman::plan::operations::document::Operations;
-use tillerman::release::object::Object;
-use tillerman::release::patch;
 use tillerman::release::record::Record;
 use tillerman::release::status_fields::StatusFields;
-use tillerman::release::status_fields::path::FieldPath;
 use tillerman::render::{self, Capabilities, Limits, Options, Release};
 use tillerman::template::function::{FnResult, Host};
 use tillerman::template::go::TemplateSet;
@@ -138,7 +139,7 @@ pub fn yaml(data: &[u8]) {
 
 /// A chart's archive is loaded and rendered.
 pub fn archive(data: &[u8]) {
-    let limits = chart::Limits { total: 1 << 20, files: 200, depth: 8 };
+    let limits = chart::ChartLimits { total: 1 << 20, files: 200, depth: 8 };
     let Ok(chart) = chart::load_archive(data, &limits) else { return };
     if chart.is_minijinja() {
         // Its engine counts instructions, not the length of the texts they make.
@@ -309,9 +310,9 @@ fn assert_short(message: Option<String>) {
     }
 }
 
-fn id(object: &Object) -> tillerman::release::object::ObjectId {
+fn id(object: &Object) -> tillerman::object::ObjectId {
     let namespace = object.namespace.as_deref().map(Into::into);
-    tillerman::release::object::ObjectId { gvk: object.gvk.clone(), namespace, name: object.name.as_str().into() }
+    tillerman::object::ObjectId { gvk: object.gvk.clone(), namespace, name: object.name.as_str().into() }
 }
 
 /// What patches are applied to.

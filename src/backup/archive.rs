@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::BackupError;
 use super::copy::{Agents, Heard, headers, parts};
-use super::place::Place;
+use super::place::StorePlace;
 use super::record::{Log, Of, Record, log_stem};
 use super::shelf::{self, Condition};
 use crate::agent::contract::{LOG, Role};
@@ -61,7 +61,12 @@ pub fn acknowledged(heard: &[Heard]) -> Option<Position> {
 }
 
 /// Stores what is not stored yet. With `after_gap`, an archive whose continuation no member has any more begins again.
-pub async fn archive(agents: &Agents, place: &Place, prefix: &str, after_gap: bool) -> Result<Archived, BackupError> {
+pub async fn archive(
+    agents: &Agents,
+    place: &StorePlace,
+    prefix: &str,
+    after_gap: bool,
+) -> Result<Archived, BackupError> {
     let seen = Timestamp::now();
     let mut heard = agents.heard().await?;
     let data = heard[0].state.data.clone().unwrap_or_default();
@@ -96,7 +101,7 @@ pub async fn archive(agents: &Agents, place: &Place, prefix: &str, after_gap: bo
 /// Stores the logs of a member up to there.
 async fn store(
     agents: &Agents,
-    place: &Place,
+    place: &StorePlace,
     prefix: &str,
     donor: &Heard,
     until: &Position,
@@ -179,7 +184,7 @@ fn log(headers: &BTreeMap<String, String>, data: &str, after: &Position) -> Resu
 }
 
 /// Deletes the logs that every kept copy has: nothing is restored with them any more. Returns their names.
-pub async fn prune(place: &Place, prefix: &str, dry_run: bool) -> Result<Vec<String>, BackupError> {
+pub async fn prune(place: &StorePlace, prefix: &str, dry_run: bool) -> Result<Vec<String>, BackupError> {
     let backups = shelf::list(place, Some(prefix)).await?;
     let good = backups.iter().filter(|backup| backup.condition == Condition::Good);
     let mut kept: BTreeMap<&str, Position> = BTreeMap::new();
@@ -204,14 +209,14 @@ pub async fn prune(place: &Place, prefix: &str, dry_run: bool) -> Result<Vec<Str
 #[cfg(test)]
 mod tests {
     use super::{End, acknowledged, donor};
-    use crate::agent::contract::{Role, State};
+    use crate::agent::contract::{MemberState, Role};
     use crate::backup::copy::Heard;
     use jiff::Timestamp;
 
     fn member(name: &str, role: Role, has: &str, purged: &str) -> Heard {
         let (has, purged): (crate::agent::position::Position, _) = (has.parse().unwrap(), purged.parse().unwrap());
         let acknowledges = role == Role::Replica;
-        let state = State {
+        let state = MemberState {
             member: name.into(),
             start: "s".into(),
             role,

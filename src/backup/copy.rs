@@ -12,11 +12,11 @@ use jiff::Timestamp;
 use tokio::time::timeout;
 
 use super::BackupError;
-use super::place::Place;
+use super::place::StorePlace;
 use super::record::{Copy, Of, Record};
 use super::shelf;
 use crate::agent::client::{Client, ClientError};
-use crate::agent::contract::{Role, State};
+use crate::agent::contract::{MemberState, Role};
 use crate::agent::position::Position;
 use crate::agent::stored::{DATA, Form, PREFIX, VERSION};
 
@@ -44,7 +44,7 @@ pub struct Heard {
     /// Where its agent listens.
     pub url: String,
     /// What it said.
-    pub state: State,
+    pub state: MemberState,
 }
 
 impl Agents {
@@ -70,10 +70,10 @@ impl Agents {
 
 /// Whom to ask for a copy, the best first: replicas that follow, the one that lags least first, and then the primary.
 pub fn donors(heard: &[Heard]) -> Vec<&Heard> {
-    let is_well = |state: &State| !state.start.is_empty() && state.problem.is_none() && !state.diverged;
-    let follows = |state: &State| state.role == Role::Replica && state.receiving && state.applying;
+    let is_well = |state: &MemberState| !state.start.is_empty() && state.problem.is_none() && !state.diverged;
+    let follows = |state: &MemberState| state.role == Role::Replica && state.receiving && state.applying;
     let mut replicas: Vec<_> = heard.iter().filter(|own| is_well(&own.state) && follows(&own.state)).collect();
-    let lag = |state: &State| state.lag.unwrap_or(f64::MAX);
+    let lag = |state: &MemberState| state.lag.unwrap_or(f64::MAX);
     replicas.sort_by(|a, b| {
         let newest = || b.state.has.count().cmp(&a.state.has.count());
         a.state
@@ -191,7 +191,7 @@ pub fn parts(body: Incoming, url: String) -> impl Stream<Item = Result<Bytes, Ba
 }
 
 /// Stores a copy while it comes.
-pub async fn save(place: &Place, name: &str, coming: Coming) -> Result<Record, BackupError> {
+pub async fn save(place: &StorePlace, name: &str, coming: Coming) -> Result<Record, BackupError> {
     let Coming { record, body, url, agents } = coming;
     let reached = Arc::new(Mutex::new(None));
     let (noted, asked) = (Arc::clone(&reached), url.clone());
@@ -215,12 +215,12 @@ pub async fn save(place: &Place, name: &str, coming: Coming) -> Result<Record, B
 #[cfg(test)]
 mod tests {
     use super::{Heard, donors, goal};
-    use crate::agent::contract::{Busy, Role, State};
+    use crate::agent::contract::{Busy, MemberState, Role};
 
     fn member(name: &str, role: Role, has: &str, lag: Option<f64>) -> Heard {
         let has: crate::agent::position::Position = has.parse().unwrap();
         let follows = role == Role::Replica;
-        let state = State {
+        let state = MemberState {
             member: name.into(),
             start: "s".into(),
             role,

@@ -32,7 +32,7 @@ const AZURE_CLOUDS: [(&str, &str); 4] = [
 
 /// A folder of a store.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct StorePlace {
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) folder: Path,
     /// The folder of a file system.
@@ -51,13 +51,13 @@ pub struct S3 {
     pub virtual_host: bool,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for StorePlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.url)
     }
 }
 
-impl Place {
+impl StorePlace {
     /// Opens `s3://BUCKET/FOLDER`, `gs://BUCKET/FOLDER`, `az://CONTAINER/FOLDER` (also `abs` and `azblob`) or `file:///FOLDER`,
     /// with the credentials that the environment names. A folder of a file system is made when it is to be written to.
     pub fn open(url: &str, s3: &S3, write: bool) -> Result<Self, BackupError> {

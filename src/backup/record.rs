@@ -18,7 +18,7 @@ const DIGITS: usize = 12;
 /// Whether a backup may be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum BackupState {
     /// It is being stored, or whoever stored it was ended.
     Unverified,
     /// It was read back, and is what was stored.
@@ -30,7 +30,7 @@ pub enum State {
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     /// Whether it may be relied on.
-    pub state: State,
+    pub state: BackupState,
     /// When the snapshot was taken.
     pub time: Timestamp,
     /// Bytes.
@@ -123,12 +123,12 @@ impl Record {
             storage_version: contents.storage_version.clone(),
             cluster_id: format!("{cluster:x}"),
         });
-        Self { state: State::Unverified, time, size: sum.size, sha256: sum.sha256.clone(), of }
+        Self { state: BackupState::Unverified, time, size: sum.size, sha256: sum.sha256.clone(), of }
     }
 
     /// Of what is stored while it comes: its sum is not known yet.
     pub fn begun(time: Timestamp, of: Of) -> Self {
-        Self { state: State::Unverified, time, size: 0, sha256: String::new(), of }
+        Self { state: BackupState::Unverified, time, size: 0, sha256: String::new(), of }
     }
 
     /// What a snapshot of etcd holds.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::record::State;
+use super::record::BackupState;
 use super::shelf::{Backup, Condition};
 
 /// Whoever stores a backup is done or dead after this.
@@ -39,7 +39,7 @@ pub fn expired(backups: &[Backup], policy: Policy, now: Timestamp) -> Vec<&Backu
                 policy.newer_than.is_some_and(|newer| age(backup).unsigned_abs() <= newer || age(backup).is_negative());
             newest_of_cluster || unlimited || policy.last.is_some_and(|last| good <= last) || newer
         }
-        (Condition::Unfinished, Some(record)) => record.state == State::Verified || age(backup) < UNFINISHED,
+        (Condition::Unfinished, Some(record)) => record.state == BackupState::Verified || age(backup) < UNFINISHED,
         _ => true,
     };
     let mut kept = kept;
@@ -54,7 +54,7 @@ mod tests {
 
     use super::{Policy, expired};
     use crate::backup::inspect::{Contents, Sum};
-    use crate::backup::record::{Record, State};
+    use crate::backup::record::{BackupState, Record};
     use crate::backup::shelf::{Backup, Condition};
 
     fn backup(hours: i64, cluster: u64, condition: Condition) -> Backup {
@@ -62,7 +62,7 @@ mod tests {
         let time = now() - SignedDuration::from_hours(hours);
         let mut record = Record::new(time, &Sum { size: 32, sha256: String::new() }, &contents, "3.6.16", cluster);
         if condition != Condition::Unfinished {
-            record.state = State::Verified;
+            record.state = BackupState::Verified;
         }
         Backup { name: format!("{hours}"), condition, record: Some(record) }
     }

@@ -17,8 +17,8 @@ use tokio::time::timeout;
 use super::BackupError;
 use super::bolt::Damage;
 use super::inspect::{Contents, Sum, Sums, inspect};
-use super::place::{Place, leftovers};
-use super::record::{Record, SUFFIX, State, log_stem, stem};
+use super::place::{StorePlace, leftovers};
+use super::record::{BackupState, Record, SUFFIX, log_stem, stem};
 use super::retain::{Policy, expired};
 
 /// Bytes of a part of an upload. S3 takes 10,000 parts.
@@ -83,20 +83,20 @@ pub enum Which<'a> {
 /// is taken is an error, unless the backup of that name was never finished or may be overwritten. Then the old backup is gone, even
 /// if this fails.
 pub async fn save(
-    place: &Place,
+    place: &StorePlace,
     name: &str,
     file: &Path,
     record: &Record,
     overwrite: bool,
 ) -> Result<Record, BackupError> {
     let taken = match read_record(place, name).await? {
-        Some(known) => known.state == State::Verified,
+        Some(known) => known.state == BackupState::Verified,
         None => exists(place, name).await?,
     };
     if taken && !overwrite {
         return Err(BackupError::Exists(format!("{place}: there is a backup {name} already")));
     }
-    let mut record = Record { state: State::Unverified, ..record.clone() };
+    let mut record = Record { state: BackupState::Unverified, ..record.clone() };
     write_record(place, name, &record).await?;
     let stored = match upload(place, name, file).await {
         Ok(()) => same(place, name, &record).await,
@@ -106,7 +106,7 @@ pub async fn save(
         drop(timeout(CLEANUP, delete(place, name)).await);
         return Err(error);
     }
-    record.state = State::Verified;
+    record.state = BackupState::Verified;
     write_record(place, name, &record).await?;
     Ok(record)
 }
@@ -114,7 +114,7 @@ pub async fn save(
 /// Stores what comes, and reads it back. `seal` gets the record when all has come. Only when what was read back is what had come, the
 /// record says that it is verified, and this succeeds. Nothing of it needs a file here.
 pub async fn save_stream(
-    place: &Place,
+    place: &StorePlace,
     name: &str,
     begun: &Record,
     parts: impl Stream<Item = Result<Bytes, BackupError>>,
@@ -135,18 +135,18 @@ pub async fn save_stream(
         drop(timeout(CLEANUP, delete(place, name)).await);
         return Err(error);
     }
-    record.state = State::Verified;
+    record.state = BackupState::Verified;
     write_record(place, name, &record).await?;
     Ok(record)
 }
 
 /// Gives a whole backup to the sink, and compares it with its record at the end. What the sink got before an error is worth nothing.
-pub async fn send(place: &Place, name: &str, record: &Record, sink: Sink<'_>) -> Result<(), BackupError> {
+pub async fn send(place: &StorePlace, name: &str, record: &Record, sink: Sink<'_>) -> Result<(), BackupError> {
     check(name, &download(place, name, record.etcd().is_some(), Some(sink)).await?, Some(record))
 }
 
 /// The good logs of some data, from old to new, of the names that are wanted.
-pub async fn logs(place: &Place, prefix: &str, data: &str) -> Result<Vec<(String, Record)>, BackupError> {
+pub async fn logs(place: &StorePlace, prefix: &str, data: &str) -> Result<Vec<(String, Record)>, BackupError> {
     let objects = place.store.list_with_delimiter(Some(&place.folder)).await;
     let objects = objects.map_err(|error| place.error("list", &error))?.objects;
     let stem = log_stem(prefix, data);
@@ -157,7 +157,7 @@ pub async fn logs(place: &Place, prefix: &str, data: &str) -> Result<Vec<(String
     let mut logs = Vec::new();
     for found in read {
         if let (Some(record), name) = found?
-            && record.state == State::Verified
+            && record.state == BackupState::Verified
             && record.log().is_some_and(|log| log.data == data)
         {
             logs.push((name, record));
@@ -168,13 +168,13 @@ pub async fn logs(place: &Place, prefix: &str, data: &str) -> Result<Vec<(String
 }
 
 /// Reads a small document, which is stored as records are; `None` if there is none, or it is not understood.
-pub async fn read_document<T: DeserializeOwned>(place: &Place, name: &str) -> Result<Option<T>, BackupError> {
+pub async fn read_document<T: DeserializeOwned>(place: &StorePlace, name: &str) -> Result<Option<T>, BackupError> {
     let Some(bytes) = read_small(place, &place.record(name)?).await? else { return Ok(None) };
     Ok(serde_json::from_slice(&bytes).ok())
 }
 
 /// Replaces a small document.
-pub async fn write_document<T: Serialize>(place: &Place, name: &str, document: &T) -> Result<(), BackupError> {
+pub async fn write_document<T: Serialize>(place: &StorePlace, name: &str, document: &T) -> Result<(), BackupError> {
     let path = place.record(name)?;
     let text = serde_json::to_vec(document).expect("its fields can be written");
     let put = place.store.put(&path, PutPayload::from(text)).await;
@@ -182,12 +182,12 @@ pub async fn write_document<T: Serialize>(place: &Place, name: &str, document: &
 }
 
 /// Deletes a backup.
-pub async fn remove(place: &Place, name: &str) -> Result<(), BackupError> {
+pub async fn remove(place: &StorePlace, name: &str) -> Result<(), BackupError> {
     delete(place, name).await
 }
 
 /// All backups of a place, from new to old; with a prefix, those whose names begin with it.
-pub async fn list(place: &Place, prefix: Option<&str>) -> Result<Vec<Backup>, BackupError> {
+pub async fn list(place: &StorePlace, prefix: Option<&str>) -> Result<Vec<Backup>, BackupError> {
     let objects = place.store.list_with_delimiter(Some(&place.folder)).await;
     let objects = objects.map_err(|error| place.error("list", &error))?.objects;
     let stem = prefix.map(stem).unwrap_or_default();
@@ -203,7 +203,7 @@ pub async fn list(place: &Place, prefix: Option<&str>) -> Result<Vec<Backup>, Ba
             let record = records.remove(name).flatten();
             let condition = match &record {
                 None => Condition::Unknown,
-                Some(record) if record.state == State::Unverified => Condition::Unfinished,
+                Some(record) if record.state == BackupState::Unverified => Condition::Unfinished,
                 Some(record) if record.size != *size => {
                     Condition::Damaged(format!("it has {size} bytes instead of {}", record.size))
                 }
@@ -215,8 +215,8 @@ pub async fn list(place: &Place, prefix: Option<&str>) -> Result<Vec<Backup>, Ba
     // Other files that are JSON are nobody's record.
     for (name, record) in records.into_iter().filter_map(|(name, record)| Some((name, record?))) {
         let condition = match record.state {
-            State::Unverified => Condition::Unfinished,
-            State::Verified => Condition::Damaged("its snapshot is gone".into()),
+            BackupState::Unverified => Condition::Unfinished,
+            BackupState::Verified => Condition::Damaged("its snapshot is gone".into()),
         };
         backups.push(Backup { name: name.into(), condition, record: Some(record) });
     }
@@ -225,7 +225,7 @@ pub async fn list(place: &Place, prefix: Option<&str>) -> Result<Vec<Backup>, Ba
 }
 
 /// Reads a whole backup and compares it with its record.
-pub async fn verify(place: &Place, which: Which<'_>) -> Result<(String, Record), BackupError> {
+pub async fn verify(place: &StorePlace, which: Which<'_>) -> Result<(String, Record), BackupError> {
     let (name, record) = find(place, which).await?;
     same(place, &name, &record).await?;
     Ok((name, record))
@@ -234,7 +234,7 @@ pub async fn verify(place: &Place, which: Which<'_>) -> Result<(String, Record),
 /// Deletes what the policy does not keep. Before the first good backup is deleted, the newest is read. If it differs from its
 /// record, nothing is deleted. `verified` was just read and need not be read again. Returns the names.
 pub async fn prune(
-    place: &Place,
+    place: &StorePlace,
     prefix: &str,
     policy: Policy,
     verified: Option<&str>,
@@ -266,7 +266,7 @@ pub async fn prune(
 /// and is that backup is left as it is. Without a record only a backup is fetched that `without_record` allows for: then the sum
 /// at its end is all that is known of it.
 pub async fn fetch(
-    place: &Place,
+    place: &StorePlace,
     which: Which<'_>,
     file: &Path,
     without_record: bool,
@@ -328,11 +328,11 @@ pub async fn fetch(
 }
 
 /// A good backup and its record.
-async fn find(place: &Place, which: Which<'_>) -> Result<(String, Record), BackupError> {
+async fn find(place: &StorePlace, which: Which<'_>) -> Result<(String, Record), BackupError> {
     let not_good = |name: &str, why: &str| BackupError::NotGood(format!("{place}: the backup {name} {why}"));
     match which {
         Which::Name(name) => match read_record(place, name).await? {
-            Some(record) if record.state == State::Verified => Ok((name.into(), record)),
+            Some(record) if record.state == BackupState::Verified => Ok((name.into(), record)),
             Some(_) => Err(not_good(name, "was never finished")),
             None if exists(place, name).await? => Err(not_good(name, "has no record that says what it should be")),
             None => Err(not_good(name, "is not there")),
@@ -347,7 +347,7 @@ async fn find(place: &Place, which: Which<'_>) -> Result<(String, Record), Backu
     }
 }
 
-async fn exists(place: &Place, name: &str) -> Result<bool, BackupError> {
+async fn exists(place: &StorePlace, name: &str) -> Result<bool, BackupError> {
     match place.store.head(&place.path(name)?).await {
         Ok(_) => Ok(true),
         Err(error) if is_missing(&error) => Ok(false),
@@ -355,7 +355,7 @@ async fn exists(place: &Place, name: &str) -> Result<bool, BackupError> {
     }
 }
 
-async fn exists_unrecorded(place: &Place, name: &str) -> Result<bool, BackupError> {
+async fn exists_unrecorded(place: &StorePlace, name: &str) -> Result<bool, BackupError> {
     Ok(read_record(place, name).await?.is_none() && exists(place, name).await?)
 }
 
@@ -367,13 +367,13 @@ fn is_missing(error: &Error) -> bool {
 }
 
 /// The record of a backup; None when there is none that can be read.
-async fn read_record(place: &Place, name: &str) -> Result<Option<Record>, BackupError> {
+async fn read_record(place: &StorePlace, name: &str) -> Result<Option<Record>, BackupError> {
     let bytes = read_small(place, &place.record(name)?).await?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 /// A small object; `None` if there is none, or it is not small.
-async fn read_small(place: &Place, path: &object_store::path::Path) -> Result<Option<Bytes>, BackupError> {
+async fn read_small(place: &StorePlace, path: &object_store::path::Path) -> Result<Option<Bytes>, BackupError> {
     let failed = |error| place.error(path, &error);
     let found = match place.store.get(path).await {
         Err(error) if is_missing(&error) => return Ok(None),
@@ -385,7 +385,7 @@ async fn read_small(place: &Place, path: &object_store::path::Path) -> Result<Op
     Ok(Some(timeout(SILENCE, found.bytes()).await.map_err(|_| silent(place, path))?.map_err(failed)?))
 }
 
-async fn write_record(place: &Place, name: &str, record: &Record) -> Result<(), BackupError> {
+async fn write_record(place: &StorePlace, name: &str, record: &Record) -> Result<(), BackupError> {
     let path = place.record(name)?;
     let put = place.store.put(&path, PutPayload::from(json(record).into_bytes())).await;
     put.map(drop).map_err(|error| place.error(&path, &error))
@@ -397,7 +397,7 @@ fn json(record: &Record) -> String {
     text
 }
 
-async fn upload(place: &Place, name: &str, file: &Path) -> Result<(), BackupError> {
+async fn upload(place: &StorePlace, name: &str, file: &Path) -> Result<(), BackupError> {
     let path = place.path(name)?;
     let failed = |error| place.error(name, &error);
     let unread = || BackupError::file(file);
@@ -431,7 +431,7 @@ async fn upload(place: &Place, name: &str, file: &Path) -> Result<(), BackupErro
 }
 
 async fn upload_stream(
-    place: &Place,
+    place: &StorePlace,
     name: &str,
     parts: impl Stream<Item = Result<Bytes, BackupError>>,
 ) -> Result<Sum, BackupError> {
@@ -465,7 +465,7 @@ async fn upload_stream(
 }
 
 /// Reads a whole backup and compares it with its record.
-async fn same(place: &Place, name: &str, record: &Record) -> Result<(), BackupError> {
+async fn same(place: &StorePlace, name: &str, record: &Record) -> Result<(), BackupError> {
     check(name, &download(place, name, record.etcd().is_some(), None).await?, Some(record))
 }
 
@@ -485,7 +485,12 @@ fn check(name: &str, sum: &Sum, record: Option<&Record>) -> Result<(), BackupErr
 pub type Sink<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<(), BackupError> + Send);
 
 /// Reads a whole backup. One that is sealed has a sum at its end, which is compared.
-async fn download(place: &Place, name: &str, is_sealed: bool, mut sink: Option<Sink<'_>>) -> Result<Sum, BackupError> {
+async fn download(
+    place: &StorePlace,
+    name: &str,
+    is_sealed: bool,
+    mut sink: Option<Sink<'_>>,
+) -> Result<Sum, BackupError> {
     let path = place.path(name)?;
     let found = match place.store.get(&path).await {
         Err(error) if is_missing(&error) => {
@@ -505,12 +510,12 @@ async fn download(place: &Place, name: &str, is_sealed: bool, mut sink: Option<S
     if is_sealed { sums.finish().map_err(BackupError::damaged(name)) } else { Ok(sums.plain()) }
 }
 
-fn silent(place: &Place, path: &object_store::path::Path) -> BackupError {
+fn silent(place: &StorePlace, path: &object_store::path::Path) -> BackupError {
     BackupError::Store(format!("{place}: {path}: nothing came for {SILENCE:?}"))
 }
 
 /// Deletes a backup, its record first. If this ends in between, the rest does not count as a backup.
-async fn delete(place: &Place, name: &str) -> Result<(), BackupError> {
+async fn delete(place: &StorePlace, name: &str) -> Result<(), BackupError> {
     for path in [place.record(name)?, place.path(name)?] {
         match place.store.delete(&path).await {
             Err(error) if !is_missing(&error) => return Err(place.error(&path, &error)),

@@ -13,7 +13,7 @@ use kube::{Client, Error};
 use serde_json::json;
 
 use super::machine::{self, Filler};
-use super::plan::{Fault, Kind};
+use super::plan::{Fault, FaultKind};
 
 /// The label that a namespace must have, and its value.
 pub const MARK: (&str, &str) = (names::CHAOS_ALLOWED, "allowed");
@@ -33,7 +33,7 @@ pub struct Hand {
 
 /// A member's pod.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct MemberPod {
     /// `metadata.uid`.
     pub uid: String,
     /// Its address, when it has one.
@@ -82,7 +82,7 @@ impl Hand {
     }
 
     /// The members by ordinal.
-    pub async fn members(&self) -> Result<BTreeMap<u32, Member>, String> {
+    pub async fn members(&self) -> Result<BTreeMap<u32, MemberPod>, String> {
         let pods: Api<Pod> = self.api();
         let pods = tried(async || pods.list(&ListParams::default()).await).await.map_err(|e| e.to_string())?;
         let owned = |pod: &Pod| {
@@ -100,16 +100,16 @@ impl Hand {
                 mounts.filter(|mount| claims.contains_key(&mount.name)).map(|mount| mount.mount_path).collect();
             let claims = claims.into_values().collect();
             let address = pod.status.and_then(|status| status.pod_ip).filter(|address| !address.is_empty());
-            Some((ordinal, Member { uid: pod.metadata.uid?, address, claims, folders }))
+            Some((ordinal, MemberPod { uid: pod.metadata.uid?, address, claims, folders }))
         };
         Ok(pods.items.into_iter().filter(owned).filter_map(member).collect())
     }
 
     /// What cannot be done to these members from here, and why. It is checked before anything is done.
-    pub async fn check(&self, kinds: &[Kind]) -> Result<(), String> {
+    pub async fn check(&self, kinds: &[FaultKind]) -> Result<(), String> {
         let members = self.members().await?;
         let elsewhere = members.iter().find(|(_, member)| !machine::has(&member.uid));
-        for (kind, what) in [(Kind::Pause, "stops processes"), (Kind::Fill, "writes into volumes")] {
+        for (kind, what) in [(FaultKind::Pause, "stops processes"), (FaultKind::Fill, "writes into volumes")] {
             if let Some((ordinal, _)) = elsewhere.filter(|_| kinds.contains(&kind)) {
                 return Err(format!(
                     "{kind} {what}: run it as root on the node of all members, or leave it out of --faults; {}-{ordinal} \
@@ -118,7 +118,7 @@ impl Hand {
                 ));
             }
         }
-        if kinds.contains(&Kind::Fill) {
+        if kinds.contains(&FaultKind::Fill) {
             self.check_volumes().await?;
         }
         Ok(())
@@ -149,19 +149,19 @@ impl Hand {
         for ordinal in &fault.members {
             let Some(member) = members.get(ordinal) else { continue };
             match fault.kind {
-                Kind::Kill => self.kill(*ordinal, member).await?,
-                Kind::Destroy => {
+                FaultKind::Kill => self.kill(*ordinal, member).await?,
+                FaultKind::Destroy => {
                     for claim in &member.claims {
                         let claims: Api<PersistentVolumeClaim> = self.api();
                         gone(tried(async || claims.delete(claim, &DeleteParams::default()).await).await.map(drop))?;
                     }
                     self.kill(*ordinal, member).await?;
                 }
-                Kind::Pause => machine::pause(&member.uid)?,
-                Kind::Partition if machine::has(&member.uid) => machine::part(&member.uid)?,
-                Kind::Partition => self.isolate(*ordinal).await?,
-                Kind::Fill => self.fill(member).await?,
-                Kind::Operator => {}
+                FaultKind::Pause => machine::pause(&member.uid)?,
+                FaultKind::Partition if machine::has(&member.uid) => machine::part(&member.uid)?,
+                FaultKind::Partition => self.isolate(*ordinal).await?,
+                FaultKind::Fill => self.fill(member).await?,
+                FaultKind::Operator => {}
             }
         }
         if fault.operator {
@@ -206,7 +206,7 @@ impl Hand {
         Ok(pods.items.iter().any(ready))
     }
 
-    async fn fill(&self, member: &Member) -> Result<(), String> {
+    async fn fill(&self, member: &MemberPod) -> Result<(), String> {
         let (uid, folder) = (member.uid.clone(), volume(member)?);
         let filler = Filler::new(&uid, &folder)?;
         self.fillers().push(filler.clone());
@@ -217,7 +217,7 @@ impl Hand {
         self.fillers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn kill(&self, ordinal: u32, member: &Member) -> Result<(), String> {
+    async fn kill(&self, ordinal: u32, member: &MemberPod) -> Result<(), String> {
         let pods: Api<Pod> = self.api();
         let preconditions = Some(Preconditions { uid: Some(member.uid.clone()), resource_version: None });
         let at_once = DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
@@ -262,7 +262,7 @@ impl Hand {
 }
 
 /// Where a member has its volume mounted, if that can be filled.
-fn volume(member: &Member) -> Result<String, String> {
+fn volume(member: &MemberPod) -> Result<String, String> {
     let folder = member.folders.first().ok_or("it has no claim")?;
     machine::volume(&member.uid, folder).map(|_| folder.clone())
 }

@@ -64,7 +64,7 @@ pub enum ClientCall {
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum CallOutcome {
     /// It was done.
-    Ok(Answer),
+    Ok(KeyAnswer),
     /// It was not done, and never will be.
     Failed {
         /// Why.
@@ -80,7 +80,7 @@ pub enum CallOutcome {
 /// What an answer said of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Answer {
+pub enum KeyAnswer {
     /// Of a put.
     Written {},
     /// Of a get.
@@ -166,7 +166,7 @@ pub fn lost(entries: &[Entry], is_unique: impl Fn(&str) -> bool) -> Vec<String> 
     for entry in entries.iter().filter(|entry| is_unique(entry.operation.key())) {
         match (&entry.operation, &entry.outcome) {
             (ClientCall::Put { key, value }, CallOutcome::Ok(_)) => drop(acknowledged.insert(key, value)),
-            (ClientCall::Get { key }, CallOutcome::Ok(Answer::Read { found: value })) => {
+            (ClientCall::Get { key }, CallOutcome::Ok(KeyAnswer::Read { found: value })) => {
                 found.insert(key, value);
             }
             _ => {}
@@ -178,7 +178,7 @@ pub fn lost(entries: &[Entry], is_unique: impl Fn(&str) -> bool) -> Vec<String> 
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Availability, CallOutcome, ClientCall, Entry, availability, lost, write};
+    use super::{Availability, CallOutcome, ClientCall, Entry, KeyAnswer, availability, lost, write};
     use std::time::Duration;
 
     fn put(client: u32, call: u64, returned: u64, key: &str, outcome: CallOutcome) -> Entry {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn ok() -> CallOutcome {
-        CallOutcome::Ok(Answer::Written {})
+        CallOutcome::Ok(KeyAnswer::Written {})
     }
 
     fn unknown() -> CallOutcome {
@@ -198,12 +198,12 @@ mod tests {
     fn a_line_says_what_was_asked_and_what_was_answered() {
         let get = ClientCall::Get { key: "a".into() };
         let swap = ClientCall::CompareAndSwap { key: "a".into(), expected: Some("0-1".into()), value: "1-4".into() };
-        let compared = Answer::Compared { swapped: false, found: Some("0-2".into()) };
+        let compared = KeyAnswer::Compared { swapped: false, found: Some("0-2".into()) };
         let of = |operation, outcome| Entry { client: 1, call: 4, returned: 5, operation, outcome };
         let entries = [
             put(0, 1, 2, "a", ok()),
             put(0, 3, 4, "a", unknown()),
-            of(get, CallOutcome::Ok(Answer::Read { found: None })),
+            of(get, CallOutcome::Ok(KeyAnswer::Read { found: None })),
             of(swap, CallOutcome::Ok(compared)),
         ];
         let mut text = Vec::new();
@@ -252,7 +252,7 @@ mod tests {
             call: 50,
             returned: 51,
             operation: ClientCall::Get { key: key.into() },
-            outcome: CallOutcome::Ok(Answer::Read { found: found.map(Into::into) }),
+            outcome: CallOutcome::Ok(KeyAnswer::Read { found: found.map(Into::into) }),
         };
         let entries = [
             put(0, 1, 2, "u/kept", ok()),

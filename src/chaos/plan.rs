@@ -8,7 +8,7 @@ use super::random::Random;
 
 /// What can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultKind {
     /// A member's pod is deleted without grace.
     Kill,
     /// So is its claim.
@@ -23,7 +23,7 @@ pub enum Kind {
     Fill,
 }
 
-impl Kind {
+impl FaultKind {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Kill, Self::Destroy, Self::Partition, Self::Pause, Self::Operator, Self::Fill];
 
@@ -45,13 +45,13 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for FaultKind {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
@@ -88,7 +88,7 @@ impl FromStr for Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// What is done.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// To whom, by ordinal, lowest first.
     pub members: Vec<u32>,
     /// Whether the operator is killed, too.
@@ -105,7 +105,7 @@ impl Fault {
         if self.kind.lasts() {
             words.push(format!("for {} s", self.lasts.as_secs()));
         }
-        if self.operator && self.kind != Kind::Operator {
+        if self.operator && self.kind != FaultKind::Operator {
             words.push("and the operator".into());
         }
         words.join(" ")
@@ -117,7 +117,7 @@ impl Fault {
 pub struct Plan {
     random: Random,
     level: Level,
-    kinds: Vec<Kind>,
+    kinds: Vec<FaultKind>,
     size: u32,
     operator: bool,
 }
@@ -126,7 +126,7 @@ impl Plan {
     /// For a cluster of so many members. `operator` is whether it is known which pods are the operator's.
     ///
     /// Fails, with what to do about it, where a fault would harm more than the level allows.
-    pub fn new(seed: u64, level: Level, kinds: &[Kind], size: u32, operator: bool) -> Result<Self, String> {
+    pub fn new(seed: u64, level: Level, kinds: &[FaultKind], size: u32, operator: bool) -> Result<Self, String> {
         let has = |kind| kinds.contains(&kind);
         if kinds.is_empty() {
             return Err("there is no fault to do: name some".into());
@@ -134,16 +134,16 @@ impl Plan {
         if size == 0 {
             return Err("the cluster has no members".into());
         }
-        if has(Kind::Operator) && !operator {
+        if has(FaultKind::Operator) && !operator {
             return Err("which pods are the operator's? Say --operator NAMESPACE/SELECTOR".into());
         }
-        if has(Kind::Destroy) && level == Level::One {
+        if has(FaultKind::Destroy) && level == Level::One {
             return Err("destroy takes a member's data, which level 1 does not allow: ask for --level 2".into());
         }
-        if has(Kind::Destroy) && size < 3 {
+        if has(FaultKind::Destroy) && size < 3 {
             return Err(format!("destroy would take data that no majority has, with {size} members: have 3 at least"));
         }
-        let harms = kinds.iter().any(|kind| *kind != Kind::Operator);
+        let harms = kinds.iter().any(|kind| *kind != FaultKind::Operator);
         if harms && size < 3 && level < Level::Three {
             return Err(format!(
                 "each of {size} members is needed for a majority: have 3 at least, or ask for --level 3"
@@ -159,9 +159,9 @@ impl Iterator for Plan {
     fn next(&mut self) -> Option<Fault> {
         let kind = *self.random.one_of(&self.kinds)?;
         let most = match (kind, self.level) {
-            (Kind::Operator, _) => 0,
+            (FaultKind::Operator, _) => 0,
             (_, Level::One | Level::Two) => 1,
-            (Kind::Destroy, Level::Three) => (self.size - 1) / 2,
+            (FaultKind::Destroy, Level::Three) => (self.size - 1) / 2,
             (_, Level::Three) => self.size,
         };
         let mut left: Vec<u32> = (0..self.size).collect();
@@ -175,20 +175,21 @@ impl Iterator for Plan {
         // Longer than it takes to elect a leader, and than connections are waited for.
         let seconds = 3 + self.random.any() % 15;
         let lasts = if kind.lasts() { Duration::from_secs(seconds) } else { Duration::ZERO };
-        let operator = kind == Kind::Operator || self.operator && self.level >= Level::Two;
+        let operator = kind == FaultKind::Operator || self.operator && self.level >= Level::Two;
         Some(Fault { kind, members, operator, lasts })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, Kind, Level, Plan};
+    use super::{Fault, FaultKind, Level, Plan};
     use std::collections::BTreeSet;
 
-    const KEEPING: [Kind; 4] = [Kind::Kill, Kind::Partition, Kind::Pause, Kind::Fill];
-    const FIVE: [Kind; 5] = [Kind::Kill, Kind::Destroy, Kind::Partition, Kind::Pause, Kind::Operator];
+    const KEEPING: [FaultKind; 4] = [FaultKind::Kill, FaultKind::Partition, FaultKind::Pause, FaultKind::Fill];
+    const FIVE: [FaultKind; 5] =
+        [FaultKind::Kill, FaultKind::Destroy, FaultKind::Partition, FaultKind::Pause, FaultKind::Operator];
 
-    fn faults(seed: u64, level: Level, kinds: &[Kind], size: u32) -> Vec<Fault> {
+    fn faults(seed: u64, level: Level, kinds: &[FaultKind], size: u32) -> Vec<Fault> {
         Plan::new(seed, level, kinds, size, true).unwrap().take(500).collect()
     }
 
@@ -218,24 +219,27 @@ mod tests {
 
     #[test]
     fn level_2_kills_the_operator_at_the_same_time() {
-        let all = faults(1, Level::Two, &Kind::ALL, 3);
+        let all = faults(1, Level::Two, &FaultKind::ALL, 3);
         for fault in &all {
-            assert!(fault.operator && fault.members.len() == usize::from(fault.kind != Kind::Operator), "{fault:?}");
+            assert!(
+                fault.operator && fault.members.len() == usize::from(fault.kind != FaultKind::Operator),
+                "{fault:?}"
+            );
         }
         let kinds: BTreeSet<_> = all.iter().map(|fault| fault.kind.word()).collect();
-        assert_eq!(kinds.len(), Kind::ALL.len(), "each has its turn");
+        assert_eq!(kinds.len(), FaultKind::ALL.len(), "each has its turn");
         let unknown = Plan::new(1, Level::Two, &KEEPING, 3, false).unwrap().take(100);
         assert!(unknown.into_iter().all(|fault| !fault.operator));
     }
 
     #[test]
     fn level_3_takes_majorities_but_never_their_data() {
-        let all = faults(1, Level::Three, &Kind::ALL, 5);
+        let all = faults(1, Level::Three, &FaultKind::ALL, 5);
         let sizes = |kind| all.iter().filter(move |f| f.kind == kind).map(|f| f.members.len()).collect::<BTreeSet<_>>();
         for kind in KEEPING {
             assert_eq!(sizes(kind), (1..=5).collect(), "{kind}");
         }
-        assert_eq!(sizes(Kind::Destroy), (1..=2).collect());
+        assert_eq!(sizes(FaultKind::Destroy), (1..=2).collect());
         for fault in &all {
             assert!(fault.members.is_sorted_by(|a, b| a < b) && fault.members.iter().all(|k| *k < 5), "{fault:?}");
         }
@@ -243,30 +247,34 @@ mod tests {
 
     #[test]
     fn only_what_is_undone_lasts() {
-        for fault in faults(1, Level::Three, &Kind::ALL, 3) {
+        for fault in faults(1, Level::Three, &FaultKind::ALL, 3) {
             assert_eq!(fault.kind.lasts(), (3..18).contains(&fault.lasts.as_secs()), "{fault:?}");
         }
     }
 
     #[test]
     fn what_would_harm_more_than_the_level_allows_is_refused() {
-        let refused = |level, kinds: &[Kind], size, operator| Plan::new(1, level, kinds, size, operator).unwrap_err();
-        assert!(refused(Level::One, &[Kind::Destroy], 3, true).contains("--level 2"));
-        assert!(refused(Level::Three, &[Kind::Destroy], 2, true).contains("have 3"));
-        assert!(refused(Level::One, &[Kind::Kill], 2, true).contains("--level 3"));
-        assert!(refused(Level::One, &[Kind::Operator], 3, false).contains("--operator"));
+        let refused =
+            |level, kinds: &[FaultKind], size, operator| Plan::new(1, level, kinds, size, operator).unwrap_err();
+        assert!(refused(Level::One, &[FaultKind::Destroy], 3, true).contains("--level 2"));
+        assert!(refused(Level::Three, &[FaultKind::Destroy], 2, true).contains("have 3"));
+        assert!(refused(Level::One, &[FaultKind::Kill], 2, true).contains("--level 3"));
+        assert!(refused(Level::One, &[FaultKind::Operator], 3, false).contains("--operator"));
         assert!(refused(Level::One, &[], 3, true).contains("no fault"));
-        assert!(refused(Level::Three, &[Kind::Kill], 0, true).contains("no members"));
-        assert!(Plan::new(1, Level::Three, &[Kind::Kill], 1, false).is_ok());
-        assert!(Plan::new(1, Level::One, &[Kind::Operator], 1, true).is_ok());
+        assert!(refused(Level::Three, &[FaultKind::Kill], 0, true).contains("no members"));
+        assert!(Plan::new(1, Level::Three, &[FaultKind::Kill], 1, false).is_ok());
+        assert!(Plan::new(1, Level::One, &[FaultKind::Operator], 1, true).is_ok());
     }
 
     #[test]
     fn words_are_read_as_they_are_written() {
-        for kind in Kind::ALL {
+        for kind in FaultKind::ALL {
             assert_eq!(kind.word().parse(), Ok(kind));
         }
-        assert_eq!("flood".parse::<Kind>(), Err("it is one of kill, destroy, partition, pause, operator, fill".into()));
+        assert_eq!(
+            "flood".parse::<FaultKind>(),
+            Err("it is one of kill, destroy, partition, pause, operator, fill".into())
+        );
         assert!("0".parse::<Level>().is_err() && "3".parse() == Ok(Level::Three));
     }
 }

@@ -12,7 +12,7 @@ use etcd_client::{Client, Compare, CompareOp, DeleteOptions, Error, GetOptions, 
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::history::{Answer, Availability, CallOutcome, ClientCall, Entry, availability, lost};
+use super::history::{Availability, CallOutcome, ClientCall, Entry, KeyAnswer, availability, lost};
 use super::random::Random;
 use super::reach::Reach;
 
@@ -196,7 +196,7 @@ impl Shared {
                 call,
                 returned,
                 operation: ClientCall::Get { key: key.clone() },
-                outcome: CallOutcome::Ok(Answer::Read { found: found.get(key).cloned() }),
+                outcome: CallOutcome::Ok(KeyAnswer::Read { found: found.get(key).cloned() }),
             });
             entries.extend(read);
             if next == end {
@@ -255,10 +255,10 @@ impl Shared {
 }
 
 /// Remembers what a shared key holds.
-fn learn(known: &mut BTreeMap<String, Option<String>>, operation: ClientCall, answer: Answer) {
+fn learn(known: &mut BTreeMap<String, Option<String>>, operation: ClientCall, answer: KeyAnswer) {
     let (key, value) = match (operation, answer) {
-        (ClientCall::Get { key }, Answer::Read { found })
-        | (ClientCall::CompareAndSwap { key, .. }, Answer::Compared { swapped: false, found }) => (key, found),
+        (ClientCall::Get { key }, KeyAnswer::Read { found })
+        | (ClientCall::CompareAndSwap { key, .. }, KeyAnswer::Compared { swapped: false, found }) => (key, found),
         (ClientCall::Put { key, value } | ClientCall::CompareAndSwap { key, value, .. }, _) => (key, Some(value)),
         (ClientCall::Get { .. }, _) => return,
     };
@@ -267,16 +267,16 @@ fn learn(known: &mut BTreeMap<String, Option<String>>, operation: ClientCall, an
     }
 }
 
-async fn send(etcd: &mut Client, operation: &ClientCall) -> Result<Answer, Error> {
+async fn send(etcd: &mut Client, operation: &ClientCall) -> Result<KeyAnswer, Error> {
     let value = |kvs: &[etcd_client::KeyValue]| kvs.first().map(|kv| String::from_utf8_lossy(kv.value()).into_owned());
     match operation {
         ClientCall::Put { key, value } => {
             etcd.put(key.as_str(), value.as_str(), None).await?;
-            Ok(Answer::Written {})
+            Ok(KeyAnswer::Written {})
         }
         ClientCall::Get { key } => {
             let got = etcd.get(key.as_str(), None).await?;
-            Ok(Answer::Read { found: value(got.kvs()) })
+            Ok(KeyAnswer::Read { found: value(got.kvs()) })
         }
         ClientCall::CompareAndSwap { key, expected, value: new } => {
             let compare = match expected {
@@ -290,7 +290,7 @@ async fn send(etcd: &mut Client, operation: &ClientCall) -> Result<Answer, Error
                 TxnOpResponse::Get(got) => value(got.kvs()),
                 _ => None,
             });
-            Ok(Answer::Compared { swapped: answer.succeeded(), found })
+            Ok(KeyAnswer::Compared { swapped: answer.succeeded(), found })
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::members::etcd::client::read;
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// What a run is made of.
-pub struct Run {
+pub struct ChaosRun {
     /// Who does faults.
     pub hand: Hand,
     /// Which.
@@ -40,7 +40,7 @@ pub struct Run {
 }
 
 /// What came of a run.
-pub struct Report {
+pub struct ChaosReport {
     /// What clients recorded.
     pub recorded: Recorded,
     /// The faults, each with the statistics of writes until all members were well again.
@@ -51,13 +51,17 @@ pub struct Report {
     pub trouble: Vec<String>,
 }
 
-impl Run {
+impl ChaosRun {
     /// Runs the faults and reports each in a line. It ends early when `interrupted` comes; in each case everything is undone.
     ///
     /// # Errors
     /// When nothing was done, because the cluster was not well or it was `interrupted` before; and when the clients' keys cannot be
     /// read in the end.
-    pub async fn run(mut self, interrupted: impl Future<Output = ()>, tell: impl Fn(&str)) -> Result<Report, String> {
+    pub async fn run(
+        mut self,
+        interrupted: impl Future<Output = ()>,
+        tell: impl Fn(&str),
+    ) -> Result<ChaosReport, String> {
         let mut interrupted = pin!(interrupted);
         self.hand.heal().await?;
         let well = tokio::select! {
@@ -80,7 +84,7 @@ impl Run {
         let of = |from, to| availability(&all.entries, from, to);
         let faults = spans.into_iter().map(|(fault, from, to)| (fault, of(from, to.unwrap_or(end)))).collect();
         let total = of(0, end);
-        Ok(Report { recorded: all, faults, total, trouble })
+        Ok(ChaosReport { recorded: all, faults, total, trouble })
     }
 
     async fn faults(

@@ -15,7 +15,7 @@ use crate::cli::common::error::CliError;
 use crate::cli::common::kinds::kinds;
 use crate::cli::common::line::line;
 use crate::cli::common::next_pass::asked;
-use crate::cli::common::output::{Format, OutputArgs, as_yaml};
+use crate::cli::common::output::{OutputArgs, OutputFormat, as_yaml};
 use crate::cli::common::release::is_label_value;
 use crate::cli::common::server::Server;
 use crate::cli::common::stored::{as_stored, whole_numbers};
@@ -26,14 +26,14 @@ use crate::cluster::discovery::Resource;
 use crate::kind::allow::Reach;
 use crate::kind::{ChartRef, Kind};
 use crate::names;
+use crate::object::Gvk;
 use crate::reconcile::history::history;
 use crate::reconcile::preview::{Fate, Preview};
-use crate::release::object::Gvk;
 use crate::release::record::Status;
 
 /// What is adopted.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Command {
+pub(super) enum AdoptCommand {
     /// Make a custom resource of a Helm release
     Release(ReleaseArgs),
     /// Make a custom resource of loose objects
@@ -107,10 +107,10 @@ struct Proposal {
 }
 
 /// Adopts.
-pub(super) fn run(command: &Command) -> Result<(), CliError> {
+pub(super) fn run(command: &AdoptCommand) -> Result<(), CliError> {
     match command {
-        Command::Release(args) => releases(args),
-        Command::Objects(args) => objects(args),
+        AdoptCommand::Release(args) => releases(args),
+        AdoptCommand::Objects(args) => objects(args),
     }
 }
 
@@ -338,7 +338,7 @@ fn propose(
             || matches!(preview.state.0, "Refused" | "Blocked" | "Awaiting" | "Waiting");
         let is_same = touched == 0 && !is_refused && preview.hooks.is_empty();
         let marked = preview.changes.iter().filter(|change| change.is_mark).count();
-        if matches!(common.output.output, Format::Text | Format::Wide) {
+        if matches!(common.output.output, OutputFormat::Text | OutputFormat::Wide) {
             print(&format!("---\n# {}\n{}", line(&proposal.from), as_yaml(&body)?));
             notes(&preview);
             check(&preview)?;
@@ -386,7 +386,7 @@ fn verdict(is_same: bool, is_refused: bool, touched: usize, marked: usize) -> St
 #[cfg(test)]
 mod tests {
     use super::{is_called, verdict};
-    use crate::release::object::Gvk;
+    use crate::object::Gvk;
 
     #[test]
     fn a_kind_is_called_as_kubectl_takes_it() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::agent::check::{Check, Step};
 use crate::agent::client::Client;
-use crate::agent::tls::{Files, Tls};
+use crate::agent::tls::{Tls, TlsFiles};
 use crate::cli::common::error::CliError;
 use crate::cli::common::streams::print;
 
@@ -13,7 +13,7 @@ use crate::cli::common::streams::print;
 /// Agents of a cluster that is made for it are given orders, and what they answer is compared with the contract (docs/design/primary.md). The
 /// first agent has data; with a second one, whose data is replaced, replication is checked too.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct AgentCheckArgs {
     /// The URLs of one agent, or of two. Members reach each other's databases at these hosts.
     #[arg(required = true, num_args = 1..=2, value_name = "URL")]
     urls: Vec<String>,
@@ -32,11 +32,11 @@ pub(super) struct Args {
 }
 
 /// Checks rule after rule, and ends at the first that is broken: those behind it build on it.
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &AgentCheckArgs) -> Result<(), CliError> {
     let tls = match (&args.tls_certificate, &args.tls_key, &args.tls_ca) {
         (Some(certificate), Some(key), Some(authorities)) => {
             let files = Tls { certificate: certificate.clone(), key: key.clone(), authorities: authorities.clone() };
-            Some(Files::read(&files).map_err(CliError)?.client())
+            Some(TlsFiles::read(&files).map_err(CliError)?.client())
         }
         _ => None,
     };

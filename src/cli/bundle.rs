@@ -1,7 +1,7 @@
 //! `tillerman bundle`: writes the bundle of a project for the Operator Lifecycle Manager.
 
 use crate::cli::common::error::CliError;
-use crate::scaffold::bundle::{self, Settings};
+use crate::scaffold::bundle::{self, BundleSettings};
 use crate::source::archive::write_below;
 use crate::template::version::Version;
 use crate::template::yaml;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// What the objects on standard input do not say.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct BundleArgs {
     /// Version of the operator.
     #[arg(long)]
     version: String,
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 /// Reads the objects (`kubectl kustomize config/manifests`), and writes bundle/ and bundle.Dockerfile into this folder.
-pub fn run(args: &Args) -> Result<(), CliError> {
+pub fn run(args: &BundleArgs) -> Result<(), CliError> {
     if Version::parse(&args.version).is_err() {
         return Err(CliError(format!("--version: {:?} is no version such as 0.1.0", args.version)));
     }
@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             objects.push(crate::crd::plain(&object));
         }
     }
-    let settings = Settings {
+    let settings = BundleSettings {
         version: args.version.clone(),
         package: args.package.clone(),
         channels: args.channels.clone(),

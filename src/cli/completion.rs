@@ -5,14 +5,14 @@ use clap_complete::Shell;
 
 /// A shell.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct CompletionArgs {
     /// The shell that reads the script.
     #[arg(value_parser = ["bash", "fish", "zsh"])]
     shell: String,
 }
 
 /// Prints the script: `source <(tillerman completion bash)`. `program` is the whole command line.
-pub fn run(args: &Args, program: &mut clap::Command) {
+pub fn run(args: &CompletionArgs, program: &mut clap::Command) {
     let shell = match &*args.shell {
         "fish" => Shell::Fish,
         "zsh" => Shell::Zsh,

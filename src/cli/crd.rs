@@ -7,13 +7,13 @@ use crate::cli::common::kind_args::KindArgs;
 use crate::cli::common::output::as_yaml;
 use crate::cli::common::streams::print;
 use crate::cli::common::values_files;
-use crate::crd::{self, Evidence, Names, Scope, Settings, Types};
+use crate::crd::{self, CrdSettings, Evidence, Names, Scope, Types};
 use std::path::{Path, PathBuf};
 
 /// A chart, and the names of the custom resource where the chart's annotations do not give them.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
-pub struct Args {
+pub struct CrdArgs {
     /// The chart: a directory or a .tgz archive.
     chart: PathBuf,
     /// API group of the custom resource [default: the chart's annotation tillerman.dev/group].
@@ -91,9 +91,9 @@ impl From<Level> for Types {
 }
 
 /// Prints the CRD as YAML.
-pub fn run(args: &Args) -> Result<(), CliError> {
+pub fn run(args: &CrdArgs) -> Result<(), CliError> {
     let chart = crate::chart::load(&args.chart).map_err(CliError::new)?;
-    let settings = Settings { types: args.types.into(), with_defaults: args.defaults, with_required: args.require };
+    let settings = CrdSettings { types: args.types.into(), with_defaults: args.defaults, with_required: args.require };
     let mut evidence = values_files::beside(&args.chart, &chart);
     for path in &args.values {
         evidence.push(values_files::read(path)?);
@@ -125,7 +125,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// The names that flags give over those of the chart.
-fn names(args: &Args, chart: &Chart) -> Result<Names, CliError> {
+fn names(args: &CrdArgs, chart: &Chart) -> Result<Names, CliError> {
     let mut names = Names { scope: args.scope.into(), ..Names::of_chart(chart) };
     if let Some(kind) = &args.names.kind {
         names.kind.clone_from(kind);
@@ -150,7 +150,7 @@ fn names(args: &Args, chart: &Chart) -> Result<Names, CliError> {
 }
 
 /// Prints the changes from another version of the chart.
-fn against(old: &Path, new: &Chart, settings: Settings, evidence: &[Evidence]) -> Result<(), CliError> {
+fn against(old: &Path, new: &Chart, settings: CrdSettings, evidence: &[Evidence]) -> Result<(), CliError> {
     let before = crate::chart::load(old).map_err(CliError::new)?;
     let was = crd::types(&before, settings, &values_files::beside(old, &before)).map_err(CliError)?;
     let is = crd::types(new, settings, evidence).map_err(CliError)?;

@@ -7,7 +7,7 @@ use crate::cli::common::project::written::Written;
 
 /// What is added.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum CreateCommand {
     /// Add a kind with its chart, or update it: what is generated is written again, and what you edited is kept.
     Api(CreateArgs),
 }
@@ -23,7 +23,7 @@ pub struct CreateArgs {
 }
 
 /// Adds or updates.
-pub fn run(Command::Api(args): &Command) -> Result<(), CliError> {
+pub fn run(CreateCommand::Api(args): &CreateCommand) -> Result<(), CliError> {
     let Some(found) = read()? else {
         return Err(CliError::new(
             "there is no file PROJECT here: start a project with tillerman init, or change to its folder",

@@ -6,12 +6,12 @@ use crate::cli::common::error::CliError;
 use crate::cli::common::streams::{ON_OUTPUT, print};
 use crate::source::dependency::{Manager, list};
 use crate::source::download::Verify;
-use crate::source::{Settings, clean};
+use crate::source::{SourceSettings, clean};
 use std::path::PathBuf;
 
 /// What to do with the dependencies.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum DependencyCommand {
     /// Fetch what Chart.lock names into charts/.
     Build(ChangeArgs),
     /// Choose versions for what Chart.yaml names, fetch them, write Chart.lock.
@@ -47,20 +47,20 @@ pub struct ListArgs {
 }
 
 /// Runs a subcommand.
-pub fn run(command: &Command) -> Result<(), CliError> {
+pub fn run(command: &DependencyCommand) -> Result<(), CliError> {
     match command {
-        Command::List(args) => {
+        DependencyCommand::List(args) => {
             print(&list::list(&clean(&args.chart), args.max_col_width)?);
             Ok(())
         }
-        Command::Build(args) => change(args, false),
-        Command::Update(args) => change(args, true),
+        DependencyCommand::Build(args) => change(args, false),
+        DependencyCommand::Update(args) => change(args, true),
     }
 }
 
 /// Fills charts/, with new versions or with those of Chart.lock.
 fn change(args: &ChangeArgs, update: bool) -> Result<(), CliError> {
-    let settings = Settings::from_env();
+    let settings = SourceSettings::from_env();
     let login = args.server.login()?;
     let registry = args.server.registry(&settings, &login, ON_OUTPUT)?;
     let verify = match (args.server.verify, update) {

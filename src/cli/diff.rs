@@ -12,7 +12,7 @@ use crate::reconcile::preview::Preview;
 
 /// Arguments of `tillerman diff`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct DiffArgs {
     #[command(flatten)]
     ask: AskArgs,
     /// Colours: on a terminal, unless `NO_COLOR` is set; always; or never.
@@ -23,7 +23,7 @@ pub(super) struct Args {
 }
 
 /// Prints the diff. Ends with 0 if nothing would change, with 1 if something would, and with 2 after an error, as `kubectl diff` does.
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &DiffArgs) -> Result<(), CliError> {
     let preview = match ask(&args.ask) {
         Ok(preview) => preview,
         Err(error) => fail(&error.0),

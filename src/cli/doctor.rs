@@ -21,7 +21,7 @@ use crate::cluster::discovery::{Discovery, Resource};
 use crate::crd;
 use crate::kind::{ChartRef, Kind};
 use crate::names;
-use crate::release::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::status_fields::typed;
 
@@ -34,7 +34,7 @@ const NAMED: usize = 5;
 
 /// Arguments of `tillerman doctor`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct DoctorArgs {
     /// The operator's watches.yaml: its kinds, definitions and rights are checked.
     #[arg(long, value_name = "FILE")]
     watches_file: Option<PathBuf>,
@@ -110,7 +110,7 @@ impl Checks {
 }
 
 /// Prints the checks. The command fails if one of them does.
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &DoctorArgs) -> Result<(), CliError> {
     let mut checks = Checks::default();
     let kinds = match &args.watches_file {
         Some(file) => Some(kinds::kinds(Some(file), &Gvk::new("", "", ""))?),
@@ -226,7 +226,8 @@ async fn against_chart(kind: &Kind, resource: &Resource, cluster: &Cluster) -> R
         scope,
     };
     let fields = typed::of_chart(&chart).unwrap_or_default();
-    let made = crd::of_chart(&chart, &names, crd::Settings::default(), &values_files::beside(path, &chart), &fields)?;
+    let made =
+        crd::of_chart(&chart, &names, crd::CrdSettings::default(), &values_files::beside(path, &chart), &fields)?;
     // The API server adds its defaults to both.
     let tried =
         cluster.apply_or_try(&crds, &id, &made.definition, Conflicts::Force, true).await.map_err(|e| e.whole())?;
@@ -435,7 +436,7 @@ async fn webhooks(cluster: &Cluster, checks: &mut Checks) {
 }
 
 /// Whether the operator's ServiceAccount has the rights that its charts need.
-fn rights(args: &Args, found: Option<String>, namespace: &str, checks: &mut Checks) {
+fn rights(args: &DoctorArgs, found: Option<String>, namespace: &str, checks: &mut Checks) {
     let Some(file) = &args.watches_file else { return };
     let Some(account) = args.service_account.clone().or(found) else {
         let remedy = "give the operator's ServiceAccount with --service-account NAMESPACE:NAME";

@@ -3,7 +3,7 @@
 use crate::cli::common::error::CliError;
 use crate::cli::common::streams::print;
 use crate::cli::common::values_files;
-use crate::crd::{self, Settings};
+use crate::crd::{self, CrdSettings};
 use crate::template::value::Value as Yaml;
 use crate::template::yaml;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// A chart, and how to show its values.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ExplainArgs {
     /// The chart: a directory or a .tgz archive.
     chart: PathBuf,
     /// Only this value and what is below it: a path such as service.port.
@@ -35,10 +35,10 @@ struct Row {
 const DEFAULT: usize = 40;
 
 /// Prints the table.
-pub fn run(args: &Args) -> Result<(), CliError> {
+pub fn run(args: &ExplainArgs) -> Result<(), CliError> {
     let chart = crate::chart::load(&args.chart).map_err(CliError::new)?;
     let evidence = values_files::beside(&args.chart, &chart);
-    let types = crd::types(&chart, Settings::default(), &evidence).map_err(CliError)?;
+    let types = crd::types(&chart, CrdSettings::default(), &evidence).map_err(CliError)?;
     let mut rows = Vec::new();
     walk(&types.schema, Some(&crd::plain(&Value::Object(types.defaults().clone()))), "", &mut rows);
     if let Some(below) = &args.below {

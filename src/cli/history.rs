@@ -8,7 +8,7 @@ use crate::chart::Values;
 use crate::cli::common::chart_label::name_and_version;
 use crate::cli::common::connect::ConnectArgs;
 use crate::cli::common::error::CliError;
-use crate::cli::common::output::{Format, OutputArgs};
+use crate::cli::common::output::{OutputArgs, OutputFormat};
 use crate::cli::common::release::revisions;
 use crate::cli::common::streams::print;
 use crate::cli::common::table::table;
@@ -21,7 +21,7 @@ const SHOWN: usize = 4;
 
 /// Arguments of `tillerman history`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct HistoryArgs {
     /// The custom resource: KIND NAME, or KIND/NAME.
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     what: Vec<String>,
@@ -32,7 +32,7 @@ pub(super) struct Args {
 }
 
 /// Prints the revisions.
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &HistoryArgs) -> Result<(), CliError> {
     let server = args.connect.connect()?;
     let namespace = args.connect.namespace();
     server.block_on(async |cluster, discovery| {
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         let kept = revisions(&cr, cluster).await?;
         let found = entries(&kept);
         if !args.output.print(&json!({"revisions": found}))? {
-            print(&table(&rows(&found, args.output.output == Format::Wide)));
+            print(&table(&rows(&found, args.output.output == OutputFormat::Wide)));
         }
         Ok(())
     })

@@ -10,7 +10,7 @@ use crate::scaffold::project::Project;
 
 /// The project, and the first kind.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct InitArgs {
     /// What follows the groups of the kinds [default: my.domain].
     #[arg(long)]
     domain: Option<String>,
@@ -39,7 +39,7 @@ pub struct Args {
 const LONGEST: usize = 40;
 
 /// Writes the project, and its first kind if a chart or a kind is given.
-pub fn run(args: &Args) -> Result<(), CliError> {
+pub fn run(args: &InitArgs) -> Result<(), CliError> {
     if let Some(other) = args.plugins.iter().find(|name| !name.split('/').next().is_some_and(is_helm)) {
         return Err(CliError(format!("the plugin {other} is not known: projects are of charts (--plugins helm)")));
     }
@@ -81,7 +81,7 @@ fn is_helm(name: &str) -> bool {
     name == "helm" || name.ends_with("helm.sdk.operatorframework.io")
 }
 
-fn new(args: &Args) -> Result<Project, CliError> {
+fn new(args: &InitArgs) -> Result<Project, CliError> {
     let folder = std::env::current_dir().map_err(CliError::new)?;
     let name = args.project_name.clone().unwrap_or_else(|| {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().to_lowercase();

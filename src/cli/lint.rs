@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Charts, and values to try them with.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "they are Helm's flags")]
-pub struct Args {
+pub struct LintArgs {
     /// The charts: directories or .tgz archives. A file NAME.yaml is read as a watches.yaml, its charts from the working directory.
     #[arg(required = true, value_name = "PATH")]
     charts: Vec<PathBuf>,
@@ -54,8 +54,8 @@ pub struct Args {
 }
 
 /// Prints findings chart by chart; fails when one is an error, with --strict also when one is a warning.
-pub fn run(args: &Args) -> Result<(), CliError> {
-    let mut settings = lint::Settings {
+pub fn run(args: &LintArgs) -> Result<(), CliError> {
+    let mut settings = lint::LintSettings {
         strict: args.strict,
         skip_schema: args.skip_schema_validation,
         namespace: args.namespace.clone(),
@@ -115,7 +115,7 @@ fn is_watches(path: &Path) -> bool {
 }
 
 /// The errors of a `watches.yaml`. This includes what the operator ignores, because existing files must still start.
-fn watches(path: &Path) -> Result<lint::Report, String> {
+fn watches(path: &Path) -> Result<lint::LintReport, String> {
     let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
     let base = std::env::current_dir().map_err(|e| e.to_string())?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -154,7 +154,7 @@ fn watches(path: &Path) -> Result<lint::Report, String> {
             unknown.chain(missing).chain(unusable).chain(lost.collect::<Vec<_>>()).chain(chosen).chain(opened).collect()
         }
     };
-    Ok(lint::Report { messages })
+    Ok(lint::LintReport { messages })
 }
 
 /// The folder in which projects of operator-sdk have the definitions of their kinds.

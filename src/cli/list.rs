@@ -10,7 +10,7 @@ use crate::cli::common::connect::ConnectArgs;
 use crate::cli::common::error::CliError;
 use crate::cli::common::kinds::served;
 use crate::cli::common::line::line;
-use crate::cli::common::output::{Format, OutputArgs};
+use crate::cli::common::output::{OutputArgs, OutputFormat};
 use crate::cli::common::streams::print;
 use crate::cli::common::table::{age_of, table};
 use crate::cli::common::target::resource;
@@ -22,7 +22,7 @@ use crate::object::conditions::Conditions;
 
 /// Arguments of `tillerman list`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ListArgs {
     /// Only custom resources of this kind: a kind or plural, also with a dot and the group.
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
@@ -39,7 +39,7 @@ pub(super) struct Args {
 }
 
 /// Prints the table.
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &ListArgs) -> Result<(), CliError> {
     let server = args.connect.connect()?;
     let namespace = (!args.all_namespaces).then(|| args.connect.namespace());
     server.block_on(async |cluster, discovery| {
@@ -72,14 +72,14 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             eprintln!("no custom resources of charts{place}");
             return Ok(());
         }
-        print(&table(&rows(&found, args.all_namespaces, args.output.output == Format::Wide)));
+        print(&table(&rows(&found, args.all_namespaces, args.output.output == OutputFormat::Wide)));
         Ok(())
     })
 }
 
 /// The kinds to list.
 async fn kinds(
-    args: &Args,
+    args: &ListArgs,
     namespace: Option<&str>,
     cluster: &Cluster,
     discovery: &Discovery,

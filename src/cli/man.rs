@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 /// Where the pages go.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ManArgs {
     /// A folder for all pages, such as ~/.local/share/man/man1. Without it, the page of the program is printed.
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 }
 
 /// Prints a page, or writes all. `program` is the whole command line.
-pub fn run(args: &Args, program: clap::Command) -> Result<(), CliError> {
+pub fn run(args: &ManArgs, program: clap::Command) -> Result<(), CliError> {
     let Some(folder) = &args.output else {
         let mut page = Vec::new();
         clap_mangen::Man::new(program).render(&mut page).map_err(CliError::new)?;

@@ -17,12 +17,12 @@ use crate::cli::common::rights::needed;
 use crate::cli::common::streams::print;
 use crate::cli::common::unified::unified;
 use crate::kind::{ChartRef, Kind};
-use crate::scaffold::migrate::{self, Argument, Finding, Project, Report, Verdict};
+use crate::scaffold::migrate::{self, Argument, Finding, MigrationReport, Project, Verdict};
 use crate::source::archive::write_below;
 
 /// Arguments of `tillerman migrate`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct MigrateArgs {
     /// The directory of the project.
     #[arg(default_value = ".", value_name = "DIR")]
     project: PathBuf,
@@ -48,7 +48,7 @@ const FOLDERS: [&str; 4] = ["build", "bundle", "config", "deploy"];
 
 /// Prints what has to change. Ends with 0 if nothing has, with 1 if something is left to change, and with 2 after an error, as `diff` does.
 /// `operator` is the command `run`, without its name as the first word.
-pub(super) fn run(args: &Args, operator: &clap::Command) -> Result<(), CliError> {
+pub(super) fn run(args: &MigrateArgs, operator: &clap::Command) -> Result<(), CliError> {
     match migrated(args, operator) {
         Ok(true) => Ok(()),
         Ok(false) => std::process::exit(1),
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, operator: &clap::Command) -> Result<(), CliError>
 }
 
 /// Whether nothing is left to change.
-fn migrated(args: &Args, operator: &clap::Command) -> Result<bool, CliError> {
+fn migrated(args: &MigrateArgs, operator: &clap::Command) -> Result<bool, CliError> {
     let shown = args.project.display();
     if args.base.is_empty() || args.base.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(CliError(format!("--base: {:?} is no name of an image", args.base)));
@@ -197,7 +197,7 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-fn document(report: &Report, written: bool) -> Value {
+fn document(report: &MigrationReport, written: bool) -> Value {
     let finding = |finding: &Finding| {
         json!({
             "verdict": word(finding.verdict), "file": finding.path, "line": finding.line, "what": finding.what,
@@ -208,7 +208,12 @@ fn document(report: &Report, written: bool) -> Value {
     json!({"findings": report.findings.iter().map(finding).collect::<Vec<_>>()})
 }
 
-fn text(report: &Report, files: &BTreeMap<String, String>, edited: &BTreeMap<String, String>, args: &Args) -> String {
+fn text(
+    report: &MigrationReport,
+    files: &BTreeMap<String, String>,
+    edited: &BTreeMap<String, String>,
+    args: &MigrateArgs,
+) -> String {
     let mut text = String::new();
     let edits = if args.write { "Changed" } else { "To change (--write does it)" };
     for (title, verdict, is_edited) in [

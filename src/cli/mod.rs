@@ -58,8 +58,8 @@ const ENTRIES: &[Entry] = &[
         name: "init",
         aliases: &[],
         about: "Start a project of an operator in this folder, from a chart or without",
-        flags: init::Args::augment_args,
-        run: |matches, _| Ok(init::run(&init::Args::from_arg_matches_mut(matches)?)),
+        flags: init::InitArgs::augment_args,
+        run: |matches, _| Ok(init::run(&init::InitArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "create",
@@ -67,25 +67,25 @@ const ENTRIES: &[Entry] = &[
         about: "Add a kind to the project in this folder, or update it with a newer chart",
         flags: |command| {
             let command = command.subcommand_required(true).arg_required_else_help(true);
-            create::Command::augment_subcommands(command)
+            create::CreateCommand::augment_subcommands(command)
         },
-        run: |matches, _| Ok(create::run(&create::Command::from_arg_matches_mut(matches)?)),
+        run: |matches, _| Ok(create::run(&create::CreateCommand::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "bundle",
         aliases: &[],
         about: "Write the bundle of a project for the Operator Lifecycle Manager",
-        flags: bundle::Args::augment_args,
-        run: |matches, _| Ok(bundle::run(&bundle::Args::from_arg_matches_mut(matches)?)),
+        flags: bundle::BundleArgs::augment_args,
+        run: |matches, _| Ok(bundle::run(&bundle::BundleArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "migrate",
         aliases: &[],
         about: "Show what has to change in a project of operator-sdk so that Tillerman runs it",
-        flags: migrate::Args::augment_args,
+        flags: migrate::MigrateArgs::augment_args,
         run: |matches, _| {
-            let args = migrate::Args::from_arg_matches_mut(matches)?;
-            let operator = run::Args::augment_args(clap::Command::new("run").no_binary_name(true));
+            let args = migrate::MigrateArgs::from_arg_matches_mut(matches)?;
+            let operator = run::RunArgs::augment_args(clap::Command::new("run").no_binary_name(true));
             Ok(migrate::run(&args, &operator))
         },
     },
@@ -93,15 +93,15 @@ const ENTRIES: &[Entry] = &[
         name: "template",
         aliases: &[],
         about: "Render a chart and print what `helm template` prints",
-        flags: template::Args::augment_args,
-        run: |matches, _| Ok(template::run(&template::Args::from_arg_matches_mut(matches)?)),
+        flags: template::TemplateArgs::augment_args,
+        run: |matches, _| Ok(template::run(&template::TemplateArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "pull",
         aliases: &["fetch"],
         about: "Download charts from a repository or registry",
-        flags: pull::Args::augment_args,
-        run: |matches, _| Ok(pull::run(&pull::Args::from_arg_matches_mut(matches)?)),
+        flags: pull::PullArgs::augment_args,
+        run: |matches, _| Ok(pull::run(&pull::PullArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "push",
@@ -116,44 +116,44 @@ const ENTRIES: &[Entry] = &[
         about: "Manage a chart's dependencies",
         flags: |command| {
             let command = command.subcommand_required(true).arg_required_else_help(true);
-            dependency::Command::augment_subcommands(command)
+            dependency::DependencyCommand::augment_subcommands(command)
         },
-        run: |matches, _| Ok(dependency::run(&dependency::Command::from_arg_matches_mut(matches)?)),
+        run: |matches, _| Ok(dependency::run(&dependency::DependencyCommand::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "lint",
         aliases: &[],
         about: "Check a chart for mistakes",
-        flags: lint::Args::augment_args,
-        run: |matches, _| Ok(lint::run(&lint::Args::from_arg_matches_mut(matches)?)),
+        flags: lint::LintArgs::augment_args,
+        run: |matches, _| Ok(lint::run(&lint::LintArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "explain",
         aliases: &[],
         about: "Show the values of a chart as a table",
-        flags: explain::Args::augment_args,
-        run: |matches, _| Ok(explain::run(&explain::Args::from_arg_matches_mut(matches)?)),
+        flags: explain::ExplainArgs::augment_args,
+        run: |matches, _| Ok(explain::run(&explain::ExplainArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "crd",
         aliases: &[],
         about: "Make the typed CustomResourceDefinition of a chart",
-        flags: crd::Args::augment_args,
-        run: |matches, _| Ok(crd::run(&crd::Args::from_arg_matches_mut(matches)?)),
+        flags: crd::CrdArgs::augment_args,
+        run: |matches, _| Ok(crd::run(&crd::CrdArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "rbac",
         aliases: &[],
         about: "Make the roles that an operator of a chart needs, or check that it has them",
-        flags: rbac::Args::augment_args,
-        run: |matches, _| Ok(rbac::run(&rbac::Args::from_arg_matches_mut(matches)?)),
+        flags: rbac::RbacArgs::augment_args,
+        run: |matches, _| Ok(rbac::run(&rbac::RbacArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "image",
         aliases: &[],
         about: "Make the container image of an operator, without Docker",
-        flags: image::Args::augment_args,
-        run: |matches, _| Ok(image::run(&image::Args::from_arg_matches_mut(matches)?)),
+        flags: image::ImageArgs::augment_args,
+        run: |matches, _| Ok(image::run(&image::ImageArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "sign",
@@ -166,15 +166,15 @@ const ENTRIES: &[Entry] = &[
         name: "run",
         aliases: &[],
         about: "Run the operator",
-        flags: run::Args::augment_args,
-        run: |matches, drivers| Ok(run::run(run::Args::from_arg_matches_mut(matches)?, drivers)),
+        flags: run::RunArgs::augment_args,
+        run: |matches, drivers| Ok(run::run(run::RunArgs::from_arg_matches_mut(matches)?, drivers)),
     },
     Entry {
         name: "status",
         aliases: &[],
         about: "Show a release: its objects and their health, its members, and what is being done",
-        flags: status::Args::augment_args,
-        run: |matches, _| Ok(status::run(&status::Args::from_arg_matches_mut(matches)?)),
+        flags: status::StatusArgs::augment_args,
+        run: |matches, _| Ok(status::run(&status::StatusArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "snapshot",
@@ -182,31 +182,31 @@ const ENTRIES: &[Entry] = &[
         about: "Back etcd and databases up, and restore them",
         flags: |command| {
             let command = command.subcommand_required(true).arg_required_else_help(true);
-            snapshot::Command::augment_subcommands(command)
+            snapshot::SnapshotCommand::augment_subcommands(command)
         },
-        run: |matches, _| Ok(snapshot::run(&snapshot::Command::from_arg_matches_mut(matches)?)),
+        run: |matches, _| Ok(snapshot::run(&snapshot::SnapshotCommand::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "chaos",
         aliases: &[],
         about: "Inject faults into a cluster of etcd, and check whether a write is lost",
-        flags: chaos::Args::augment_args,
-        run: |matches, _| Ok(chaos::run(&chaos::Args::from_arg_matches_mut(matches)?)),
+        flags: chaos::ChaosArgs::augment_args,
+        run: |matches, _| Ok(chaos::run(&chaos::ChaosArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "agent-check",
         aliases: &[],
         about: "Check whether the agent of a database keeps to the contract",
-        flags: agent_check::Args::augment_args,
-        run: |matches, _| Ok(agent_check::run(&agent_check::Args::from_arg_matches_mut(matches)?)),
+        flags: agent_check::AgentCheckArgs::augment_args,
+        run: |matches, _| Ok(agent_check::run(&agent_check::AgentCheckArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "completion",
         aliases: &[],
         about: "Print the script by which a shell completes commands and flags",
-        flags: completion::Args::augment_args,
+        flags: completion::CompletionArgs::augment_args,
         run: |matches, _| {
-            completion::run(&completion::Args::from_arg_matches_mut(matches)?, &mut whole());
+            completion::run(&completion::CompletionArgs::from_arg_matches_mut(matches)?, &mut whole());
             Ok(Ok(()))
         },
     },
@@ -214,43 +214,43 @@ const ENTRIES: &[Entry] = &[
         name: "man",
         aliases: &[],
         about: "Print or write manual pages",
-        flags: man::Args::augment_args,
-        run: |matches, _| Ok(man::run(&man::Args::from_arg_matches_mut(matches)?, whole())),
+        flags: man::ManArgs::augment_args,
+        run: |matches, _| Ok(man::run(&man::ManArgs::from_arg_matches_mut(matches)?, whole())),
     },
     Entry {
         name: "list",
         aliases: &["ls"],
         about: "List the custom resources of charts, with their releases",
-        flags: list::Args::augment_args,
-        run: |matches, _| Ok(list::run(&list::Args::from_arg_matches_mut(matches)?)),
+        flags: list::ListArgs::augment_args,
+        run: |matches, _| Ok(list::run(&list::ListArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "diff",
         aliases: &[],
         about: "Show what the next pass would change on the live cluster",
-        flags: diff::Args::augment_args,
-        run: |matches, _| Ok(diff::run(&diff::Args::from_arg_matches_mut(matches)?)),
+        flags: diff::DiffArgs::augment_args,
+        run: |matches, _| Ok(diff::run(&diff::DiffArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "plan",
         aliases: &[],
         about: "Show the state of a release, and what the next pass would do",
-        flags: plan::Args::augment_args,
-        run: |matches, _| Ok(plan::run(&plan::Args::from_arg_matches_mut(matches)?)),
+        flags: plan::PlanArgs::augment_args,
+        run: |matches, _| Ok(plan::run(&plan::PlanArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "history",
         aliases: &[],
         about: "Show the revisions of a release, and which values each of them changed",
-        flags: history::Args::augment_args,
-        run: |matches, _| Ok(history::run(&history::Args::from_arg_matches_mut(matches)?)),
+        flags: history::HistoryArgs::augment_args,
+        run: |matches, _| Ok(history::run(&history::HistoryArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "rollback",
         aliases: &[],
         about: "Give a custom resource the values of an earlier revision",
-        flags: rollback::Args::augment_args,
-        run: |matches, _| Ok(rollback::run(&rollback::Args::from_arg_matches_mut(matches)?)),
+        flags: rollback::RollbackArgs::augment_args,
+        run: |matches, _| Ok(rollback::run(&rollback::RollbackArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "pause",
@@ -279,9 +279,9 @@ const ENTRIES: &[Entry] = &[
         about: "Send a test message of a notice",
         flags: |command| {
             let command = command.subcommand_required(true).arg_required_else_help(true);
-            notice::Command::augment_subcommands(command)
+            notice::NoticeCommand::augment_subcommands(command)
         },
-        run: |matches, _| Ok(notice::run(&notice::Command::from_arg_matches_mut(matches)?)),
+        run: |matches, _| Ok(notice::run(&notice::NoticeCommand::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "adopt",
@@ -289,16 +289,16 @@ const ENTRIES: &[Entry] = &[
         about: "Make custom resources of Helm releases, or of loose objects",
         flags: |command| {
             let command = command.subcommand_required(true).arg_required_else_help(true);
-            adopt::Command::augment_subcommands(command)
+            adopt::AdoptCommand::augment_subcommands(command)
         },
-        run: |matches, _| Ok(adopt::run(&adopt::Command::from_arg_matches_mut(matches)?)),
+        run: |matches, _| Ok(adopt::run(&adopt::AdoptCommand::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "doctor",
         aliases: &[],
         about: "Check a cluster and the operator in it",
-        flags: doctor::Args::augment_args,
-        run: |matches, _| Ok(doctor::run(&doctor::Args::from_arg_matches_mut(matches)?)),
+        flags: doctor::DoctorArgs::augment_args,
+        run: |matches, _| Ok(doctor::run(&doctor::DoctorArgs::from_arg_matches_mut(matches)?)),
     },
 ];
 

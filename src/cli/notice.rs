@@ -6,12 +6,12 @@ use crate::cli::common::line::line;
 use crate::notices;
 use crate::notices::document::Notice;
 use crate::notices::message;
+use crate::object::ObjectId;
 use crate::reconcile::notices::{Sender, notices_resource};
-use crate::release::object::ObjectId;
 
 /// What to do.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Command {
+pub(super) enum NoticeCommand {
     /// Send a message to the target of a notice, from here and with your own rights, and print its answer.
     Test(TestArgs),
 }
@@ -26,8 +26,8 @@ pub(super) struct TestArgs {
 }
 
 /// Runs the command.
-pub(super) fn run(command: &Command) -> Result<(), CliError> {
-    let Command::Test(TestArgs { name, connect }) = command;
+pub(super) fn run(command: &NoticeCommand) -> Result<(), CliError> {
+    let NoticeCommand::Test(TestArgs { name, connect }) = command;
     let server = connect.connect()?;
     let namespace = connect.namespace();
     server.block_on(async |cluster, _| {

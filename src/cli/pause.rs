@@ -17,8 +17,8 @@ use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::kind::duration;
 use crate::names;
+use crate::object::ObjectId;
 use crate::object::conditions::Conditions;
-use crate::release::object::ObjectId;
 
 /// The pause before a watch is opened again.
 const AGAIN: Duration = Duration::from_millis(200);

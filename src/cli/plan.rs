@@ -16,7 +16,7 @@ use crate::reconcile::preview::{Fate, Preview};
 
 /// Arguments of `tillerman plan`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct PlanArgs {
     #[command(flatten)]
     ask: AskArgs,
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub(super) struct Args {
 }
 
 /// Prints the plan.
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &PlanArgs) -> Result<(), CliError> {
     let preview = ask(&args.ask)?;
     if !args.output.print(&whole(&preview))? {
         notes(&preview);

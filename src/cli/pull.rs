@@ -6,13 +6,13 @@ use crate::cli::common::error::CliError;
 use crate::cli::common::scratch::Scratch;
 use crate::cli::common::streams::{ON_OUTPUT, print};
 use crate::source::download::Verify;
-use crate::source::{Messages, Settings, archive};
+use crate::source::{Messages, SourceSettings, archive};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Charts, and where to put them.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct PullArgs {
     /// The charts: links, oci://… or repository/chart; with --repo, names.
     #[arg(value_name = "CHART", required = true)]
     charts: Vec<String>,
@@ -33,11 +33,11 @@ pub struct Args {
 }
 
 /// Downloads all charts; the first that fails ends it.
-pub fn run(args: &Args) -> Result<(), CliError> {
+pub fn run(args: &PullArgs) -> Result<(), CliError> {
     args.charts.iter().try_for_each(|chart| pull(args, chart))
 }
 
-fn pull(args: &Args, chart: &str) -> Result<(), CliError> {
+fn pull(args: &PullArgs, chart: &str) -> Result<(), CliError> {
     let verify = match (args.chart_path.server.verify, args.prov) {
         (true, _) => Verify::Always,
         (false, true) => Verify::Later,
@@ -53,7 +53,7 @@ fn pull(args: &Args, chart: &str) -> Result<(), CliError> {
         None
     };
     let folder = scratch.as_ref().map_or(&*args.destination, Scratch::path);
-    let settings = Settings::from_env();
+    let settings = SourceSettings::from_env();
     let (path, verification) = args.chart_path.with_downloader(&settings, messages, verify, |downloader| {
         downloader.pull(&args.chart_path.wanted(chart), folder)
     })?;
@@ -73,7 +73,7 @@ fn pull(args: &Args, chart: &str) -> Result<(), CliError> {
 
 /// Unpacks an archive. An existing folder or file is an error. As in Helm, its name is the last part of the chart's
 /// reference.
-fn unpack(args: &Args, chart: &str, archive: &Path) -> Result<(), CliError> {
+fn unpack(args: &PullArgs, chart: &str, archive: &Path) -> Result<(), CliError> {
     let folder = args.destination.join(&args.untardir);
     let folder: PathBuf = folder.components().filter(|c| !matches!(c, std::path::Component::CurDir)).collect();
     let name = chart.rsplit('/').next().unwrap_or_default();

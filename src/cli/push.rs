@@ -6,7 +6,7 @@ use crate::cli::common::error::CliError;
 use crate::cli::common::signing::{SigningArgs, read};
 use crate::cli::common::streams::{ON_ERROR, print};
 use crate::image::manifest;
-use crate::source::Settings;
+use crate::source::SourceSettings;
 use crate::source::registry::{Reference, is_oci};
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub fn run(args: &PushArgs) -> Result<(), CliError> {
     let metadata = serde_json::to_value(&chart.metadata).map_err(CliError::new)?;
     let remote = args.remote.trim_end_matches('/');
     let reference = Reference::parse(&format!("{remote}/{}:{}", chart.metadata.name, chart.metadata.version))?;
-    let settings = Settings::from_env();
+    let settings = SourceSettings::from_env();
     let login = args.server.login()?;
     let registry = args.server.registry(&settings, &login, ON_ERROR)?;
     if args.new && registry.has(&reference)? {

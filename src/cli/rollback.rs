@@ -25,7 +25,7 @@ const ATTEMPTS: usize = 5;
 
 /// Arguments of `tillerman rollback`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct RollbackArgs {
     /// The custom resource, KIND NAME or KIND/NAME, and the revision [default: the last good one before the newest].
     #[arg(required = true, num_args = 1..=3, value_names = ["KIND", "NAME", "REVISION"])]
     what: Vec<String>,
@@ -40,7 +40,7 @@ pub(super) struct Args {
 }
 
 /// Shows what would change, asks, and changes the spec.
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &RollbackArgs) -> Result<(), CliError> {
     let (kind, name, rest) = words(&args.what)?;
     let revision = match rest {
         [] => None,

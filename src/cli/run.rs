@@ -20,7 +20,7 @@ use crate::cluster::lease::Lease;
 use crate::kind::{duration, watches};
 use crate::members::drivers::Drivers;
 use crate::notices::allowance;
-use crate::reconcile::controller::{Controller, Settings};
+use crate::reconcile::controller::{Controller, ControllerSettings};
 use crate::reconcile::definitions;
 use crate::reconcile::journal::Journal;
 use crate::reconcile::notices;
@@ -42,7 +42,7 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "they are flags")]
-pub(super) struct Args {
+pub(super) struct RunArgs {
     /// The kinds and their charts.
     #[arg(long, default_value = "./watches.yaml", value_name = "FILE")]
     watches_file: PathBuf,
@@ -128,13 +128,13 @@ pub(super) struct Args {
 
 /// Arguments that make sense.
 struct Checked {
-    settings: Settings,
+    settings: ControllerSettings,
     metrics: Option<std::net::SocketAddr>,
     probes: Option<std::net::SocketAddr>,
 }
 
 /// Runs the operator until a signal stops it.
-pub(super) fn run(args: Args, drivers: Drivers) -> Result<(), CliError> {
+pub(super) fn run(args: RunArgs, drivers: Drivers) -> Result<(), CliError> {
     let traces = trace::Traces::from_env(&args.operator_name);
     log::start(&args.log, traces.as_ref().ok().and_then(Option::as_ref));
     panics::install();
@@ -159,7 +159,7 @@ pub(super) fn run(args: Args, drivers: Drivers) -> Result<(), CliError> {
     result
 }
 
-fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
+fn check(args: &RunArgs, drivers: Drivers) -> Result<Checked, CliError> {
     if args.metrics_require_rbac && !args.metrics_secure {
         let message = "--metrics-secure flag is required when --metrics-require-rbac is present";
         return Err(CliError::new(message.to_owned()));
@@ -194,7 +194,7 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
         _ => Scope::Namespaced,
     };
     Ok(Checked {
-        settings: Settings {
+        settings: ControllerSettings {
             kinds: watches.kinds,
             namespaces,
             scope,
@@ -206,7 +206,7 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
             home: String::new(),
             drivers,
             journal: args.state_dir.as_deref().map(open_journal).transpose()?.unwrap_or_default(),
-            notices: args.notices.then(|| notices::Settings {
+            notices: args.notices.then(|| notices::NoticeSettings {
                 hosts: args
                     .notice_hosts
                     .split(',')
@@ -219,7 +219,7 @@ fn check(args: &Args, drivers: Drivers) -> Result<Checked, CliError> {
             definitions: args
                 .chart_definitions
                 .clone()
-                .map(|selector| definitions::Settings { base: base.clone(), selector }),
+                .map(|selector| definitions::DefinitionSettings { base: base.clone(), selector }),
         },
         metrics: address(&args.metrics_bind_address)?,
         probes: address(&args.health_probe_bind_address)?,
@@ -231,7 +231,7 @@ fn open_journal(folder: &Path) -> Result<Journal, CliError> {
     opened.map_err(|e| CliError::new(format!("--state-dir {}: the journal cannot be opened: {e}", folder.display())))
 }
 
-async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
+async fn operate(args: RunArgs, checked: Checked) -> Result<(), CliError> {
     let tasks = Tasks::new(CancellationToken::new());
     let (stop, done) = (tasks.stop().clone(), CancellationToken::new());
     let _end = done.clone().drop_guard();
@@ -256,7 +256,7 @@ async fn operate(args: Args, checked: Checked) -> Result<(), CliError> {
     let unusable = |e: kube::Error| CliError::new(format!("the cluster's configuration cannot be used: {e}"));
     let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
     let namespace = or(&args.leader_election_namespace, &own_namespace);
-    let settings = Settings { home: namespace.clone(), ..checked.settings };
+    let settings = ControllerSettings { home: namespace.clone(), ..checked.settings };
     let journal = settings.journal.clone();
     let controller = Controller::new(settings, config.clone(), &metrics, &tasks).map_err(unusable)?;
     if let Some(listener) = metrics_listener {

@@ -21,7 +21,7 @@ use super::identity::Identity;
 use super::lease::Fence;
 use super::progress;
 use super::transport::{CountLayer, Presence, client};
-use crate::release::object::ObjectId;
+use crate::object::ObjectId;
 use crate::release::owned::MANAGER;
 use crate::telemetry::metrics::Metrics;
 
@@ -242,7 +242,7 @@ impl Cluster {
         resource: &Resource,
         id: &ObjectId,
         body: &Value,
-        answer: Answer,
+        answer: Returned,
     ) -> Result<Value, ApiError> {
         let what = describe("create", id);
         let params = PostParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), ..PostParams::default() };
@@ -260,7 +260,7 @@ impl Cluster {
         id: &ObjectId,
         body: &Value,
         dry: bool,
-        answer: Answer,
+        answer: Returned,
     ) -> Result<Value, ApiError> {
         let what = describe("replace", id);
         let params = PostParams { field_manager: Some(CONTROLLER_MANAGER.to_owned()), dry_run: dry };
@@ -510,14 +510,14 @@ fn is_dry(request: &http::Request<Body>) -> bool {
 
 /// The part of a written object that the API server should return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Returned {
     /// The whole object.
     Object,
     /// Only its metadata: the writer of a large object knows the rest.
     Metadata,
 }
 
-impl Answer {
+impl Returned {
     fn asked_by<B>(self, mut request: http::Request<B>) -> http::Request<B> {
         if self == Self::Metadata {
             let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -619,7 +619,7 @@ fn unsent(what: &str, error: &kube::core::request::Error) -> ApiError {
 mod tests {
     use super::{LOG_BYTES, LOG_READ, about, whole_lines};
     use crate::cluster::discovery::Resource;
-    use crate::release::object::ObjectId;
+    use crate::object::ObjectId;
 
     #[test]
     fn of_a_log_the_last_whole_lines_are_told() {

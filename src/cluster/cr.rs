@@ -8,9 +8,9 @@ use kube::core::{ApiResource, ObjectMeta};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::bounds;
 use crate::kind::allow::{Allow, Reach};
-use crate::kind::bounds;
-use crate::release::object::Gvk;
+use crate::object::Gvk;
 use crate::release::secret;
 
 /// The maximum size of the annotation [`secret::KINDS`] in bytes: thirty kinds with the longest names are shorter. A

@@ -12,7 +12,7 @@ use kube::discovery::Discovery as Discovered;
 use super::client::Cluster;
 use super::error::{ApiError, Sent};
 use super::progress;
-use crate::release::object::Gvk;
+use crate::object::Gvk;
 
 /// The shortest time between two searches for a kind.
 const MIN_INTERVAL: Duration = Duration::from_secs(2);

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::client::{Answer, Cluster};
+use super::client::{Cluster, Returned};
 use super::discovery::Resource;
-use crate::release::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 use crate::telemetry::metrics::Metrics;
 
 /// The maximum number of warnings, and of other events, that wait to be sent. Further ones are dropped.
@@ -199,13 +199,13 @@ async fn send(cluster: &Cluster, event: &Event, at: Timestamp, reporter: &str) -
         "firstTimestamp": seconds, "lastTimestamp": seconds,
         "source": {"component": reporter}, "reportingComponent": reporter, "reportingInstance": "",
     });
-    cluster.create(&Resource::events(), &id, &body, Answer::Metadata).await.map(|_| ())
+    cluster.create(&Resource::events(), &id, &body, Returned::Metadata).await.map(|_| ())
 }
 
 #[cfg(test)]
 mod tests {
     use super::{BURST, Event, Events, LOOK, Limits, REFILL, next};
-    use crate::release::object::Gvk;
+    use crate::object::Gvk;
     use std::pin::pin;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Instant;

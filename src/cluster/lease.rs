@@ -15,10 +15,10 @@ use kube::core::{ApiResource, DynamicObject, WatchEvent};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::client::{Answer, Cluster};
+use super::client::{Cluster, Returned};
 use super::discovery::Resource;
 use super::error::ApiError;
-use crate::release::object::ObjectId;
+use crate::object::ObjectId;
 
 /// client-go's defaults as set by controller-runtime.
 const LEASE: Duration = Duration::from_secs(15);
@@ -204,7 +204,7 @@ impl Lease {
         let resource = Resource::leases();
         let Some(lease) = self.cluster.get(&resource, &self.id).await? else {
             let body = self.body(None, 0);
-            return match self.cluster.create(&resource, &self.id, &body, Answer::Metadata).await {
+            return match self.cluster.create(&resource, &self.id, &body, Returned::Metadata).await {
                 Ok(_) => Ok(Attempt::Held),
                 Err(e) if e.is_conflict() => Ok(Attempt::Other("another instance".to_owned())),
                 Err(e) => Err(e),
@@ -279,8 +279,9 @@ mod tests {
     use super::Fence;
     use std::time::{Duration, Instant};
 
+    /// A8.
     #[test]
-    fn a8_a_fence_is_open_without_a_lease_and_else_as_long_as_the_last_renewal_holds() {
+    fn a_fence_is_open_without_a_lease_and_else_as_long_as_the_last_renewal_holds() {
         let fence = Fence::default();
         assert!(fence.is_open());
         fence.open_until(Instant::now() + Duration::from_secs(3600));

@@ -7,9 +7,9 @@
 use serde_json::Value;
 
 use crate::mask::Text;
+use crate::object::Gvk;
 use crate::object::conditions::{Condition, Conditions};
 use crate::release::live::{Health, Scale};
-use crate::release::object::Gvk;
 
 /// The health of an object. An object of a kind without a rule here is ready if it exists, unless a `Ready`,
 /// `Reconciling` or `Stalled` condition says that it is not, or its controller has not observed its last change.

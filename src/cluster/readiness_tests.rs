@@ -1,7 +1,7 @@
 //! The table of kinds.
 
 use super::{health, pod_reason, pod_selector};
-use crate::release::object::Gvk;
+use crate::object::Gvk;
 use serde_json::{Value, json};
 
 fn check(table: Vec<(&str, &str, Value, &str)>) {

@@ -8,7 +8,7 @@ use kube::core::{ObjectMeta, PartialObjectMeta};
 
 use super::cache::{ReleaseKey, WatchKey};
 use super::watch::Sink;
-use crate::release::object::ObjectId;
+use crate::object::ObjectId;
 
 /// The known state of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]

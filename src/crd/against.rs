@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A difference that a custom resource may meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct CrdChange {
     /// The place in the values.
     pub path: Path,
     /// What is different.
@@ -29,14 +29,14 @@ pub enum What {
     Dropped,
 }
 
-impl Change {
+impl CrdChange {
     /// Whether a custom resource that was accepted may be refused, or lose a value.
     pub fn breaks(&self) -> bool {
         self.what != What::Gone
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for CrdChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path: Vec<&str> = std::iter::once("spec").chain(self.path.iter().map(|key| &**key)).collect();
         write!(f, "{}: ", path.join("."))?;
@@ -54,15 +54,15 @@ impl fmt::Display for Change {
 }
 
 /// The changes from one schema to another.
-pub fn changes(old: &Value, new: &Value) -> Vec<Change> {
+pub fn changes(old: &Value, new: &Value) -> Vec<CrdChange> {
     let mut found = Vec::new();
     compare(old, new, &mut Path::new(), &mut found);
     found
 }
 
-fn compare(old: &Value, new: &Value, path: &mut Path, found: &mut Vec<Change>) {
+fn compare(old: &Value, new: &Value, path: &mut Path, found: &mut Vec<CrdChange>) {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return };
-    let mut add = |what| found.push(Change { path: path.clone(), what });
+    let mut add = |what| found.push(CrdChange { path: path.clone(), what });
     let (before, after) = (taken(old), taken(new));
     let lost: Vec<_> = before.difference(&after).copied().collect();
     if !lost.is_empty() {
@@ -87,7 +87,7 @@ fn compare(old: &Value, new: &Value, path: &mut Path, found: &mut Vec<Change>) {
             (Some(new), _) | (None, Some(new)) => compare(old, new, path, found),
             (None, None) if !after.contains("object") => {}
             (None, None) => {
-                found.push(Change { path: path.clone(), what: if keeps { What::Gone } else { What::Dropped } });
+                found.push(CrdChange { path: path.clone(), what: if keeps { What::Gone } else { What::Dropped } });
             }
         }
         path.pop();

@@ -3,7 +3,7 @@
 
 use super::Path;
 use crate::template::yaml;
-use crate::template::yaml::document::{self, Content, Node};
+use crate::template::yaml::document::{self, CommentedNode, Content};
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ pub fn read(text: &str) -> BTreeMap<Path, Said> {
     said
 }
 
-fn gather(node: &Node, path: &mut Path, keys: &mut Vec<Key>) {
+fn gather(node: &CommentedNode, path: &mut Path, keys: &mut Vec<Key>) {
     let Content::Mapping(pairs, _) = &node.content else { return };
     for (key, value) in pairs {
         let Some(name) = key.text() else { continue };

@@ -302,7 +302,7 @@ fn decide(types: Types, name: &str, default: &Value, uses: &Uses) -> Type {
 }
 
 /// What is known of a chart's values before their types are.
-pub struct Facts<'f> {
+pub struct ValueFacts<'f> {
     /// How templates use values.
     pub uses: &'f BTreeMap<Path, Uses>,
     /// Places where charts contradict each other.
@@ -310,7 +310,7 @@ pub struct Facts<'f> {
 }
 
 /// The schemas of the keys of a table of defaults, which lies at a path.
-pub fn properties(types: Types, defaults: &Values, path: &Path, facts: &Facts<'_>) -> Map<String, Value> {
+pub fn properties(types: Types, defaults: &Values, path: &Path, facts: &ValueFacts<'_>) -> Map<String, Value> {
     let mut properties = Map::new();
     for (key, default) in defaults {
         let mut below = path.clone();

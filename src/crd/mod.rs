@@ -22,7 +22,7 @@ mod write;
 use crate::chart::{Chart, Values};
 use crate::names as tillerman;
 use crate::template::go::usage::{ANY, Path, Usage, Uses};
-pub use against::{Change, What, changes};
+pub use against::{CrdChange, What, changes};
 use author::Conversion;
 pub use author::of_type;
 pub use carried::{carried, evidence, is_candidate};
@@ -53,7 +53,7 @@ pub enum Types {
 
 /// How a definition is made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
+pub struct CrdSettings {
     /// How much the types say.
     pub types: Types,
     /// The chart's defaults become defaults of the definition, which the API server writes into each custom resource.
@@ -106,7 +106,7 @@ pub struct Typed {
 ///
 /// # Errors
 /// What is wrong with the chart's values.schema.json.
-pub fn types(chart: &Chart, settings: Settings, evidence: &[Evidence]) -> Result<Typed, String> {
+pub fn types(chart: &Chart, settings: CrdSettings, evidence: &[Evidence]) -> Result<Typed, String> {
     let defaults = defaults::merged(chart);
     let usage = uses::of_chart(chart);
     let beside = Value::Object(defaults.clone());
@@ -139,7 +139,7 @@ pub fn types(chart: &Chart, settings: Settings, evidence: &[Evidence]) -> Result
             }
         }
         let none = BTreeMap::new();
-        let facts = infer::Facts {
+        let facts = infer::ValueFacts {
             uses: usage.as_ref().map_or(&none, |usage| &usage.uses),
             contradictions: &defaults::contradictions(chart),
         };
@@ -344,7 +344,7 @@ fn add_texts(
 pub fn of_chart(
     chart: &Chart,
     names: &Names,
-    settings: Settings,
+    settings: CrdSettings,
     evidence: &[Evidence],
     fields: &[StatusField],
 ) -> Result<Made, String> {
@@ -492,7 +492,7 @@ fn description(chart: &Chart, kind: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Evidence, Names, Settings, Types, of_chart, types};
+    use super::{CrdSettings, Evidence, Names, Types, of_chart, types};
     use crate::chart::{Chart, File};
     use serde_json::{Value, json};
     use std::sync::Arc;
@@ -505,7 +505,7 @@ mod tests {
         chart
     }
 
-    fn spec(chart: &Chart, settings: Settings) -> Value {
+    fn spec(chart: &Chart, settings: CrdSettings) -> Value {
         types(chart, settings, &[]).unwrap().schema
     }
 
@@ -521,7 +521,7 @@ mod tests {
             schema
         };
         assert_eq!(
-            spec(&chart, Settings::default()),
+            spec(&chart, CrdSettings::default()),
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
                 "replicaCount": {"type": "integer", "nullable": true, "description": "How many. Default: 1"},
                 "image": open(json!({"properties": {
@@ -532,10 +532,10 @@ mod tests {
         );
         let names = Names::of_chart(&chart);
         assert_eq!((names.kind.as_str(), names.plural.as_str()), ("MyApp", "myapps"));
-        let made = of_chart(&chart, &names, Settings::default(), &[], &[]).unwrap();
+        let made = of_chart(&chart, &names, CrdSettings::default(), &[], &[]).unwrap();
         let scale = &made.definition["spec"]["versions"][0]["subresources"]["scale"];
         assert_eq!(scale["specReplicasPath"], ".spec.replicaCount");
-        let with_defaults = Settings { with_defaults: true, ..Settings::default() };
+        let with_defaults = CrdSettings { with_defaults: true, ..Settings::default() };
         assert_eq!(spec(&chart, with_defaults)["properties"]["replicaCount"]["default"], 1);
     }
 
@@ -546,7 +546,7 @@ mod tests {
             "a": {"type": "string", "description": "Own."}, "c": {"type": "object", "additionalProperties": false,
                 "properties": {"d": {"type": ["boolean", "string"]}, "f": {"type": "string", "readOnly": true}}}}});
         chart.schema = Some(schema.to_string().into_bytes());
-        let properties = spec(&chart, Settings::default())["properties"].clone();
+        let properties = spec(&chart, CrdSettings::default())["properties"].clone();
         // The default is no string, so the author's type is opened.
         assert_eq!(properties["a"]["type"], Value::Null);
         assert_eq!(properties["a"]["description"], "Own. Default: 1");
@@ -555,7 +555,7 @@ mod tests {
         assert_eq!(properties["c"]["properties"].get("f"), None);
         // The default has a key that the author's schema does not allow.
         assert_eq!(properties["c"]["x-kubernetes-preserve-unknown-fields"], true);
-        let author = Settings { types: Types::Author, ..Settings::default() };
+        let author = CrdSettings { types: Types::Author, ..Settings::default() };
         assert_eq!(spec(&chart, author)["properties"].get("b"), None);
     }
 
@@ -564,10 +564,10 @@ mod tests {
         let chart = chart("live: true\nlist: []\n", "{{ range .Values.list }}{{ end }}");
         let Value::Object(values) = json!({"live": "yes", "other": 1}) else { unreachable!("it is a table") };
         let file = Evidence { name: "ci/a.yaml".into(), values };
-        let typed = types(&chart, Settings::default(), std::slice::from_ref(&file)).unwrap();
+        let typed = types(&chart, CrdSettings::default(), std::slice::from_ref(&file)).unwrap();
         assert_eq!(typed.opened.len(), 1);
         assert_eq!((typed.opened[0].path.join("."), typed.opened[0].by.as_str()), ("live".into(), "ci/a.yaml"));
-        let closed = Settings { types: Types::Closed, ..Settings::default() };
+        let closed = CrdSettings { types: Types::Closed, ..Settings::default() };
         let typed = types(&chart, closed, &[file]).unwrap();
         assert_eq!(typed.schema.get("x-kubernetes-preserve-unknown-fields"), None);
         assert!(typed.schema["properties"]["other"].is_object());
@@ -577,7 +577,7 @@ mod tests {
     fn a_schema_block_of_a_comment_is_the_type() {
         let chart =
             chart("# @schema\n# type: [integer, string]\n# minimum: 1\n# @schema\n# -- The size.\nsize: 3\n", "");
-        let size = spec(&chart, Settings::default())["properties"]["size"].clone();
+        let size = spec(&chart, CrdSettings::default())["properties"]["size"].clone();
         assert_eq!(
             (&size["x-kubernetes-int-or-string"], &size["description"]),
             (&json!(true), &json!("The size. Default: 3"))
@@ -591,7 +591,7 @@ mod tests {
         let annotate = |chart: &mut Chart, name: &str, value: &str| {
             chart.metadata.annotations.get_or_insert_default().insert(name.into(), value.into());
         };
-        let made = |chart: &Chart| of_chart(chart, &Names::of_chart(chart), Settings::default(), &[], &[]);
+        let made = |chart: &Chart| of_chart(chart, &Names::of_chart(chart), CrdSettings::default(), &[], &[]);
         annotate(&mut chart, "tillerman.dev/short-names", "w, wb");
         annotate(&mut chart, "tillerman.dev/columns", "Size integer .spec.size\n");
         let crd = made(&chart).unwrap().definition;

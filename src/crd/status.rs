@@ -111,7 +111,7 @@ pub const STATUS_REMEDY: &str = "Give it the subresource status, and a status wi
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Names, Settings};
+    use super::super::{CrdSettings, Names};
     use super::status_fault;
     use crate::chart::Chart;
     use serde_json::{Value, json};
@@ -134,7 +134,7 @@ mod tests {
         let ours = super::super::of_chart(
             &Chart::default(),
             &Names::of_chart(&Chart::default()),
-            Settings::default(),
+            CrdSettings::default(),
             &[],
             &[],
         )

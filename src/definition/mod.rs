@@ -17,10 +17,10 @@ use crate::crd::{Names, Scope};
 use crate::kind::watches::{self, FIELDS};
 use crate::kind::{ChartRef, Kind, Proof};
 use crate::names;
-use crate::release::object::Gvk;
+use crate::object::Gvk;
 use crate::template::version::Version;
 pub use own::definition;
-pub use status::{Reason, Report, permitted, status};
+pub use status::{DefinitionReason, DefinitionReport, permitted, status};
 
 /// Its kind.
 pub const KIND: &str = "ChartDefinition";
@@ -37,7 +37,7 @@ pub fn gvk() -> Gvk {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Spec {
     /// Where the chart is: one of path, url, repository and configMap.
-    pub chart: Source,
+    pub chart: ChartSource,
     /// The names of the API. What is missing is that of the annotations of the chart, as for tillerman crd.
     #[serde(default)]
     pub names: Named,
@@ -53,7 +53,7 @@ pub struct Spec {
 /// Where a chart is.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Source {
+pub struct ChartSource {
     /// A directory or an archive of the operator's image, relative to its working directory.
     pub path: Option<String>,
     /// oci:// with a tag or a digest, or the link of an archive.
@@ -135,7 +135,7 @@ pub enum OnDelete {
 
 /// Where the bytes of a chart come from.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum ChartPlace {
     /// A path.
     Path(PathBuf),
     /// A chart that is fetched.
@@ -175,8 +175,9 @@ impl Spec {
     ///
     /// # Errors
     /// If there is not exactly one place, or a digest for what is not fetched.
-    pub fn place(&self, base: &Path) -> Result<Place, String> {
-        let Source { path, url, repository, name, version, credentials, keyring, config_map, digest } = &self.chart;
+    pub fn place(&self, base: &Path) -> Result<ChartPlace, String> {
+        let ChartSource { path, url, repository, name, version, credentials, keyring, config_map, digest } =
+            &self.chart;
         let proof = || watches::digest(digest.as_deref()).map_err(|why| format!("spec.chart.{why}"));
         let only =
             |field: &str, of: &str| Err(format!("spec.chart.{field}: it is for an archive that comes from {of}"));
@@ -196,8 +197,8 @@ impl Spec {
         if path.is_some() && digest.is_some() {
             return only("digest", "elsewhere (url, repository, configMap)");
         }
-        let fetched = |chart: &str, repository: &str, version: &str| -> Result<Place, String> {
-            Ok(Place::Fetched(Fetched {
+        let fetched = |chart: &str, repository: &str, version: &str| -> Result<ChartPlace, String> {
+            Ok(ChartPlace::Fetched(Fetched {
                 chart: chart.to_owned(),
                 repository: repository.to_owned(),
                 version: version.to_owned(),
@@ -207,8 +208,8 @@ impl Spec {
             }))
         };
         match (path, url, repository, config_map) {
-            (None, None, None, Some(key)) => Ok(Place::ConfigMap(key.clone(), proof()?)),
-            (Some(path), None, None, None) => Ok(Place::Path(base.join(path))),
+            (None, None, None, Some(key)) => Ok(ChartPlace::ConfigMap(key.clone(), proof()?)),
+            (Some(path), None, None, None) => Ok(ChartPlace::Path(base.join(path))),
             (None, Some(url), None, None) => {
                 let ChartRef::Link(link) = ChartRef::parse(url, base) else {
                     return Err(format!("spec.chart.url: {url:?} begins neither with oci:// nor with https://"));
@@ -294,7 +295,7 @@ fn parsed(entries: &Value, base: &Path) -> Result<Kind, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{OnDelete, Place, Spec};
+    use super::{ChartPlace, OnDelete, Spec};
     use crate::chart::Chart;
     use serde_json::{Value, json};
     use std::path::Path;
@@ -318,7 +319,7 @@ mod tests {
         let kind = read.kind(&names, Path::new("/")).unwrap();
         assert_eq!(kind.gvk.to_string(), "apps.example.com/v1, Kind=Web");
         assert_eq!((kind.switches.max_history, kind.depends_on.len()), (3, 1));
-        assert!(matches!(read.place(Path::new("/opt")), Ok(Place::Path(..))));
+        assert!(matches!(read.place(Path::new("/opt")), Ok(ChartPlace::Path(..))));
     }
 
     #[test]

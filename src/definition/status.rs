@@ -8,7 +8,7 @@ use crate::object::conditions::ConditionsWriter;
 
 /// Why a definition is ready or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum DefinitionReason {
     /// The API is served.
     Served,
     /// The API server does not serve the API yet.
@@ -25,7 +25,7 @@ pub enum Reason {
     Failed,
 }
 
-impl Reason {
+impl DefinitionReason {
     /// The word of the condition.
     pub fn word(self) -> &'static str {
         match self {
@@ -42,13 +42,13 @@ impl Reason {
 
 /// What came of a definition.
 #[derive(Clone, Debug)]
-pub struct Report<'r> {
+pub struct DefinitionReport<'r> {
     /// Its generation.
     pub generation: i64,
     /// Now, RFC 3339.
     pub now: &'r str,
     /// Why it is ready or not.
-    pub reason: Reason,
+    pub reason: DefinitionReason,
     /// In sentences.
     pub message: &'r str,
     /// What is served: the chart and the names. `None` leaves what was said before.
@@ -86,11 +86,11 @@ pub fn permitted(
 }
 
 /// The status after a report; the time of a condition that stays is kept.
-pub fn status(old: &Map<String, Value>, report: &Report<'_>) -> Map<String, Value> {
+pub fn status(old: &Map<String, Value>, report: &DefinitionReport<'_>) -> Map<String, Value> {
     let mut status = old.clone();
     status.insert("observedGeneration".into(), report.generation.into());
     let mut conditions = ConditionsWriter::new(old, report.generation, report.now);
-    conditions.set("Ready", report.reason == Reason::Served, report.reason.word(), report.message);
+    conditions.set("Ready", report.reason == DefinitionReason::Served, report.reason.word(), report.message);
     conditions.write(&mut status);
     if let Some((chart, names)) = report.served {
         let Names { group, version, kind, plural, scope } = names;
@@ -106,12 +106,13 @@ pub fn status(old: &Map<String, Value>, report: &Report<'_>) -> Map<String, Valu
 
 #[cfg(test)]
 mod tests {
-    use super::{Reason, Report, permitted, status};
+    use super::{DefinitionReason, DefinitionReport, permitted, status};
     use serde_json::{Map, json};
 
     #[test]
     fn missing_rights_are_a_condition_of_their_own() {
-        let report = Report { generation: 2, now: "a", reason: Reason::Served, message: "", served: None };
+        let report =
+            DefinitionReport { generation: 2, now: "a", reason: DefinitionReason::Served, message: "", served: None };
         let served = status(&Map::new(), &report);
         let lacks = permitted(&served, 2, "b", Some(&["ClusterRole: {x}".to_owned()]));
         assert_eq!(lacks["conditions"][0]["status"], "True");
@@ -131,12 +132,12 @@ mod tests {
 
     #[test]
     fn the_time_of_a_condition_is_that_of_its_last_change() {
-        let report = |now, reason, message| Report { generation: 2, now, reason, message, served: None };
-        let first = status(&Map::new(), &report("a", Reason::Establishing, "x"));
+        let report = |now, reason, message| DefinitionReport { generation: 2, now, reason, message, served: None };
+        let first = status(&Map::new(), &report("a", DefinitionReason::Establishing, "x"));
         assert_eq!(first["conditions"][0]["lastTransitionTime"], "a");
-        let second = status(&first, &report("b", Reason::Failed, "y"));
+        let second = status(&first, &report("b", DefinitionReason::Failed, "y"));
         assert_eq!(second["conditions"][0]["lastTransitionTime"], "a");
-        let third = status(&second, &report("c", Reason::Served, ""));
+        let third = status(&second, &report("c", DefinitionReason::Served, ""));
         assert_eq!(
             (&third["conditions"][0]["lastTransitionTime"], &third["observedGeneration"]),
             (&json!("c"), &json!(2))

@@ -1,7 +1,7 @@
 //! What a project of operator-sdk serves: `watches.yaml` and the charts that it names. The only part of [`super`] that reads files.
 
 use super::{HOME, ImageError, fail};
-use crate::chart::{self, Chart, Limits};
+use crate::chart::{self, Chart, ChartLimits};
 use crate::kind::{ChartRef, watches};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -177,7 +177,7 @@ impl Root {
             let data = std::fs::read(&path).map_err(|e| ImageError(chart::go_io(&e)))?;
             return Ok(PlacedChart { at: at.to_owned(), chart: archive, files: vec![(at.to_owned(), data)] });
         }
-        let limits = Limits::default();
+        let limits = ChartLimits::default();
         let files = chart::directory_files(&path, &limits).map_err(|e| ImageError(e.0))?;
         for file in &files {
             self.check(&format!("{at}/{}", file.name), within)?;

@@ -6,7 +6,7 @@ use super::depends_on::{self, Dependency};
 use super::ignore::{self, IGNORE_DRIFT, Ignore};
 use super::switches::PATCHES;
 use super::values_from::{self, ValuesFrom};
-use crate::release::patch::{self, Patch};
+use crate::object::patch::{self, Patch};
 
 /// The annotations that are read here.
 const NAMES: [&str; 4] = [values_from::ANNOTATION, PATCHES, IGNORE_DRIFT, depends_on::ANNOTATION];

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::bounds;
+use crate::bounds;
 use crate::names;
-use crate::release::object::Gvk;
-use crate::release::status_fields::FieldPath;
+use crate::object::Gvk;
+use crate::object::field_path::FieldPath;
 
 /// The annotation.
 pub const ANNOTATION: &str = names::DEPENDS_ON;

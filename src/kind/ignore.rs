@@ -3,8 +3,8 @@
 use crate::names;
 use serde_json::Value;
 
-use super::bounds;
-use crate::release::object::ObjectId;
+use crate::bounds;
+use crate::object::ObjectId;
 
 /// Annotation of a custom resource: a JSON list of rules, `[{"target": {"kind": …, "name": …}, "paths": ["/spec/replicas"]}]`.
 pub const IGNORE_DRIFT: &str = names::IGNORE_DRIFT;
@@ -85,7 +85,7 @@ fn rule(rule: &Value) -> Result<Ignore, String> {
 #[cfg(test)]
 mod tests {
     use super::parse;
-    use crate::release::object::{Gvk, ObjectId};
+    use crate::object::{Gvk, ObjectId};
 
     #[test]
     fn a_rule_covers_the_objects_that_its_target_names() {

@@ -2,7 +2,6 @@
 
 pub mod allow;
 pub mod annotations;
-pub mod bounds;
 pub mod depends_on;
 pub mod dns;
 pub mod duration;
@@ -22,8 +21,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::release::object::Gvk;
-use crate::release::patch::Patch;
+use crate::object::Gvk;
+use crate::object::patch::Patch;
 use allow::Allow;
 use depends_on::Dependency;
 use overrides::Overrides;
@@ -67,7 +66,7 @@ pub struct Kind {
     /// Patches of what the chart renders, before those of a custom resource.
     pub patches: Vec<Patch>,
     /// Documents that the schema of its chart refers to and that are not in the chart, by their addresses.
-    pub schema_documents: BTreeMap<String, schema_documents::Source>,
+    pub schema_documents: BTreeMap<String, schema_documents::SchemaSource>,
     /// Whether a change of an object of a release starts a pass; else it is seen when the reconcile period is over.
     pub watch_dependents: bool,
     /// How its custom resources move to a new version of the chart; `None` for all at once.

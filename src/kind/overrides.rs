@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
 
-use super::bounds;
+use crate::bounds;
 use crate::chart::strvals::{self, Mode};
 use crate::chart::values::scalar_text;
 use crate::host;

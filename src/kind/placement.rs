@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::dns;
-use crate::release::object::Gvk;
+use crate::object::Gvk;
 
 /// Where objects may be. The default bounds nothing, as in helm-operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Placement {
 #[cfg(test)]
 mod tests {
     use super::{ClusterScoped, Namespaces, Place, Placement};
-    use crate::release::object::Gvk;
+    use crate::object::Gvk;
     use serde_json::{Value, json};
 
     fn placement(namespaces: &Value, cluster_scoped: &Value) -> Placement {

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::bounds;
+use crate::bounds;
 use crate::chart::{SchemaDocument, SchemaDocuments};
 
 /// Where a document is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum SchemaSource {
     /// Nowhere: every value is accepted.
     Any,
     /// In a file of the operator.
@@ -18,7 +18,7 @@ pub enum Source {
 }
 
 /// Reads the field: a map from addresses to `any` or paths, which are relative to `base`.
-pub fn parse(value: &Value, base: &Path) -> Result<BTreeMap<String, Source>, String> {
+pub fn parse(value: &Value, base: &Path) -> Result<BTreeMap<String, SchemaSource>, String> {
     let map = match value {
         Value::Null => return Ok(BTreeMap::new()),
         Value::Object(map) => map,
@@ -31,7 +31,7 @@ pub fn parse(value: &Value, base: &Path) -> Result<BTreeMap<String, Source>, Str
     map.iter().map(|(url, source)| entry(url, source, base).map(|source| (url.clone(), source))).collect()
 }
 
-fn entry(url: &str, source: &Value, base: &Path) -> Result<Source, String> {
+fn entry(url: &str, source: &Value, base: &Path) -> Result<SchemaSource, String> {
     let wrong = |why: &str| format!("schemaDocuments: {url:?}: {why}");
     bounds::word(url).map_err(|why| wrong(&why))?;
     if !["https://", "http://", "file://"].iter().any(|scheme| url.starts_with(scheme)) || url.contains('#') {
@@ -41,11 +41,11 @@ fn entry(url: &str, source: &Value, base: &Path) -> Result<Source, String> {
     bounds::word(text).map_err(|why| wrong(&why))?;
     match text {
         "" => Err(wrong("must be any or the path of a file")),
-        "any" => Ok(Source::Any),
+        "any" => Ok(SchemaSource::Any),
         _ if url.ends_with('/') => {
             Err(wrong("a file stands for one document; an address that ends in / can only be any"))
         }
-        path => Ok(Source::File(base.join(path))),
+        path => Ok(SchemaSource::File(base.join(path))),
     }
 }
 
@@ -53,16 +53,16 @@ fn entry(url: &str, source: &Value, base: &Path) -> Result<Source, String> {
 ///
 /// # Errors
 /// If a file cannot be read, or is larger than a schema may be. The error names it.
-pub fn load(sources: &BTreeMap<String, Source>) -> Result<SchemaDocuments, String> {
+pub fn load(sources: &BTreeMap<String, SchemaSource>) -> Result<SchemaDocuments, String> {
     let read = |path: &Path| {
         let wrong = |why: String| format!("schemaDocuments: {}: {why}", path.display());
         let text = std::fs::read(path).map_err(|e| wrong(e.to_string()))?;
         bounds::SCHEMA_DOCUMENT.text(&text).map_err(wrong)?;
         Ok::<_, String>(text)
     };
-    let document = |source: &Source| match source {
-        Source::Any => Ok(SchemaDocument::Any),
-        Source::File(path) => read(path).map(SchemaDocument::Text),
+    let document = |source: &SchemaSource| match source {
+        SchemaSource::Any => Ok(SchemaDocument::Any),
+        SchemaSource::File(path) => read(path).map(SchemaDocument::Text),
     };
     let documents = sources.iter().map(|(url, source)| Ok((url.clone(), document(source)?)));
     documents.collect::<Result<_, String>>().map(SchemaDocuments)
@@ -70,7 +70,7 @@ pub fn load(sources: &BTreeMap<String, Source>) -> Result<SchemaDocuments, Strin
 
 #[cfg(test)]
 mod tests {
-    use super::{Source, load, parse};
+    use super::{SchemaSource, load, parse};
     use serde_json::json;
     use std::path::Path;
 
@@ -79,8 +79,8 @@ mod tests {
         let base = Path::new("/opt/helm");
         let read = |value: serde_json::Value| parse(&value, base);
         let found = read(json!({"https://a.example/": "any", "https://b.example/x.json": "schemas/x.json"})).unwrap();
-        assert_eq!(found["https://a.example/"], Source::Any);
-        assert_eq!(found["https://b.example/x.json"], Source::File("/opt/helm/schemas/x.json".into()));
+        assert_eq!(found["https://a.example/"], SchemaSource::Any);
+        assert_eq!(found["https://b.example/x.json"], SchemaSource::File("/opt/helm/schemas/x.json".into()));
         for (value, expected) in [
             (json!(["x"]), "must be a map"),
             (json!({"x.json": "any"}), "an address begins with"),
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_missing_is_named() {
-        let sources = [("https://a.example/x".to_owned(), Source::File("/nowhere/x.json".into()))].into();
+        let sources = [("https://a.example/x".to_owned(), SchemaSource::File("/nowhere/x.json".into()))].into();
         let error = load(&sources).unwrap_err();
         assert!(error.contains("/nowhere/x.json"), "{error}");
     }

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::{bounds, dns};
+use super::dns;
+use crate::bounds;
 use crate::names;
 
 /// An account, as `watches.yaml` or an annotation names it.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::service_account::ServiceAccount;
-use super::{bounds, duration, go_bool, placement};
+use super::{duration, go_bool, placement};
+use crate::bounds;
 
 /// What comes before the name of a switch in an annotation.
 pub const PREFIX: &str = "tillerman.dev/";

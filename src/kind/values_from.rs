@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{bounds, dns};
+use super::dns;
+use crate::bounds;
 use crate::chart::strvals::{self, Mode};
 
 /// The annotation.

@@ -14,9 +14,10 @@ use super::placement::{self, ClusterScoped, Namespaces, Placement};
 use super::rollout::Rollout;
 use super::service_account::ServiceAccount;
 use super::switches::Switches;
-use super::{ChartRef, Kind, Proof, bounds, depends_on, duration, ignore, schema_documents, selector, values_from};
-use crate::release::object::Gvk;
-use crate::release::patch;
+use super::{ChartRef, Kind, Proof, depends_on, duration, ignore, schema_documents, selector, values_from};
+use crate::bounds;
+use crate::object::Gvk;
+use crate::object::patch;
 
 /// A field of an entry.
 #[derive(Clone, Copy, Debug)]

@@ -83,7 +83,7 @@ fn chooses(kind: &str, body: &serde_json::Map<String, Value>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::chosen;
-    use crate::chart::{self, Chart, File, Limits, Values};
+    use crate::chart::{self, Chart, ChartLimits, File, Values};
     use crate::crd::Evidence;
     use serde_json::json;
 
@@ -95,7 +95,7 @@ mod tests {
             file("values.yaml", &values.replace("account", "serviceAccount")),
             file("templates/a.yaml", template),
         ];
-        chart::load_files(files, &Limits::default()).unwrap()
+        chart::load_files(files, &ChartLimits::default()).unwrap()
     }
 
     fn pod(account: &str, image: &str) -> String {

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::{Report, Settings};
+use super::{LintReport, LintSettings};
 use crate::members::document::{KIND, Members};
 use crate::members::progress;
+use crate::object::{Object, push_flat};
 use crate::plan::operations::document::Operations;
 use crate::plan::unknown_hooks;
-use crate::release::object::{Object, push_flat};
 use crate::release::status_fields::{self, Known, StatusFields};
-use crate::render::Files;
+use crate::render::RenderedFiles;
 
 /// Reports which of them the operator would refuse, by rendered file.
-pub fn check(folder: &str, files: BTreeMap<String, String>, settings: &Settings, report: &mut Report) {
-    let mut all = Files::default();
+pub fn check(folder: &str, files: BTreeMap<String, String>, settings: &LintSettings, report: &mut LintReport) {
+    let mut all = RenderedFiles::default();
     all.texts = files.into_iter().filter(|(path, _)| !path.ends_with("NOTES.txt")).collect();
     // Invalid YAML was reported for its file.
     let Ok(rendered) = all.sort() else { return };

@@ -1,6 +1,6 @@
 //! Checks of Chart.yaml.
 
-use super::{Report, address, later};
+use super::{LintReport, address, later};
 use crate::chart::Metadata;
 use crate::template::version::Version;
 use crate::template::yaml;
@@ -34,7 +34,7 @@ const DEPENDENCY: [&str; 8] =
     ["name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias"];
 
 /// Checks the file in a chart's folder.
-pub fn check(folder: &Path, report: &mut Report) {
+pub fn check(folder: &Path, report: &mut LintReport) {
     let path = folder.join(FILE);
     if path.is_dir() {
         report.error(FILE, "should be a file, not a directory");
@@ -126,7 +126,7 @@ fn problems(document: &Value, metadata: &Metadata) -> Vec<Option<String>> {
     ]
 }
 
-fn after_maintainers(metadata: &Metadata, report: &mut Report) {
+fn after_maintainers(metadata: &Metadata, report: &mut LintReport) {
     if metadata.icon.is_empty() {
         report.info(FILE, "icon is recommended");
     } else if !address::is_request_url(&metadata.icon) {

@@ -1,7 +1,7 @@
 //! What Helm 4.3.1 ignores and a later Helm will carry out (HIP-0025: the order of resources and subcharts). A chart that has it changes its
 //! meaning when Helm is upgraded.
 
-use super::Report;
+use super::LintReport;
 use crate::template::yaml;
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ const RESOURCE_GROUP: &str = "helm.sh/resource-group";
 const DEPENDS_ON: &str = "helm.sh/depends-on/";
 
 /// Warns of annotations in a rendered file.
-pub fn annotations(file: &str, text: &str, report: &mut Report) {
+pub fn annotations(file: &str, text: &str, report: &mut LintReport) {
     // Most files have none, and are not parsed again.
     if !text.contains(RESOURCE_GROUP) && !text.contains(DEPENDS_ON) {
         return;
@@ -24,7 +24,7 @@ pub fn annotations(file: &str, text: &str, report: &mut Report) {
 }
 
 /// Warns of fields of Chart.yaml, and says which charts are supported.
-pub fn chartfile(document: &Value, file: &str, report: &mut Report) {
+pub fn chartfile(document: &Value, file: &str, report: &mut LintReport) {
     for dependency in document["dependencies"].as_array().into_iter().flatten() {
         if dependency.get("depends-on").is_some() {
             let name = dependency["alias"].as_str().or(dependency["name"].as_str()).unwrap_or_default();
@@ -42,16 +42,16 @@ pub fn chartfile(document: &Value, file: &str, report: &mut Report) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Report, annotations, chartfile};
+    use super::{LintReport, annotations, chartfile};
     use serde_json::json;
 
-    fn texts(report: &Report) -> Vec<String> {
+    fn texts(report: &LintReport) -> Vec<String> {
         report.messages.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn annotations_that_order_objects_are_warned_of() {
-        let mut report = Report::default();
+        let mut report = LintReport::default();
         let text = "metadata: {annotations: {helm.sh/resource-group: db, helm.sh/hook: test}}\n---\n\
                     metadata: {annotations: {helm.sh/depends-on/resource-groups: '[db]'}}\n---\ndata: {a: helm.sh/resource-group}\n";
         annotations("templates/a.yaml", text, &mut report);
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn fields_of_a_later_chart_are_warned_of() {
-        let mut report = Report::default();
+        let mut report = LintReport::default();
         let document = json!({"apiVersion": "v3", "dependencies": [{"name": "a"}, {"name": "b", "depends-on": ["a"], "alias": "c"}]});
         chartfile(&document, "Chart.yaml", &mut report);
         let all = texts(&report);

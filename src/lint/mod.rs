@@ -58,7 +58,7 @@ impl fmt::Display for Message {
 /// What a chart is checked with.
 #[derive(Clone, Default)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct LintSettings {
     /// Warnings fail too. Values that no template uses or no default defines are reported, and list items that server-side
     /// apply would refuse.
     pub strict: bool,
@@ -74,12 +74,12 @@ pub struct Settings {
 
 /// The findings of a chart.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct LintReport {
     /// The findings, in Helm's order.
     pub messages: Vec<Message>,
 }
 
-impl Report {
+impl LintReport {
     /// Whether a finding is as bad as this, or worse.
     pub fn has(&self, severity: Severity) -> bool {
         self.messages.iter().any(|m| m.severity >= severity)
@@ -111,7 +111,7 @@ impl Report {
 ///
 /// # Errors
 /// When there is no chart to check, in Helm's words.
-pub fn run(path: &Path, values: &Values, settings: &Settings) -> Result<Report, String> {
+pub fn run(path: &Path, values: &Values, settings: &LintSettings) -> Result<LintReport, String> {
     let name = path.to_string_lossy();
     if is_archive(&name) {
         let unpacked = Unpacked::new(path)?;
@@ -125,14 +125,14 @@ pub fn is_archive(name: &str) -> bool {
     [".tgz", ".tar.gz"].iter().any(|end| name.ends_with(end))
 }
 
-fn check(folder: &Path, values: &Values, settings: &Settings) -> Result<Report, String> {
+fn check(folder: &Path, values: &Values, settings: &LintSettings) -> Result<LintReport, String> {
     let absolute = std::path::absolute(folder).map_err(|e| e.to_string())?;
     let file = folder.join("Chart.yaml");
     if let Err(e) = std::fs::metadata(&file) {
         let (file, problem) = (file.display(), chart::go_io(&e));
         return Err(format!("unable to check Chart.yaml file in chart: stat {file}: {problem}"));
     }
-    let mut report = Report::default();
+    let mut report = LintReport::default();
     chartfile::check(&absolute, &mut report);
     check_values(&absolute, values, settings, &mut report);
     let loaded = chart::load(&absolute).map_err(|e| e.to_string());
@@ -159,8 +159,8 @@ impl Unpacked {
         let data = std::fs::read(archive)
             .map_err(|e| format!("unable to open tarball: open {}: {}", archive.display(), chart::go_io(&e)))?;
         let failed = |e: &dyn fmt::Display| format!("unable to extract tarball: {e}");
-        let files = chart::archive_files(&data, &chart::Limits::default()).map_err(|e| failed(&e))?;
-        let name = chart::load_archive(&data, &chart::Limits::default()).map(|chart| chart.metadata.name);
+        let files = chart::archive_files(&data, &chart::ChartLimits::default()).map_err(|e| failed(&e))?;
+        let name = chart::load_archive(&data, &chart::ChartLimits::default()).map(|chart| chart.metadata.name);
         let folder = std::env::temp_dir().join(format!("tillerman-lint-{}", std::process::id()));
         let chart = folder.join(name.map_err(|e| failed(&e))?);
         let unpacked = Self { folder, chart };
@@ -180,7 +180,7 @@ impl Drop for Unpacked {
     }
 }
 
-fn check_values(folder: &Path, values: &Values, settings: &Settings, report: &mut Report) {
+fn check_values(folder: &Path, values: &Values, settings: &LintSettings, report: &mut LintReport) {
     const FILE: &str = "values.yaml";
     let path = folder.join(FILE);
     if std::fs::metadata(&path).is_err() {
@@ -210,7 +210,7 @@ fn first_document(text: &[u8]) -> Result<Values, String> {
     }
 }
 
-fn check_dependencies(folder: &Path, loaded: &Result<Chart, String>, report: &mut Report) {
+fn check_dependencies(folder: &Path, loaded: &Result<Chart, String>, report: &mut LintReport) {
     let chart = match loaded {
         Ok(chart) => chart,
         Err(e) => return report.error("", format!("unable to load chart\n\t{e}")),
@@ -242,7 +242,7 @@ fn check_dependencies(folder: &Path, loaded: &Result<Chart, String>, report: &mu
     }
 }
 
-fn check_crds(folder: &Path, loaded: &Result<Chart, String>, report: &mut Report) {
+fn check_crds(folder: &Path, loaded: &Result<Chart, String>, report: &mut LintReport) {
     const FOLDER: &str = "crds/";
     match std::fs::metadata(folder.join("crds")) {
         Err(_) => return,
@@ -278,10 +278,10 @@ fn gather_crds<'c>(chart: &'c Chart, files: &mut Vec<&'c chart::File>) {
 }
 
 /// Checks whether the schema of a chart for custom resources can become that of a definition.
-fn check_resource(chart: &Chart, report: &mut Report) {
-    use crate::crd::{Names, Settings, of_chart};
+fn check_resource(chart: &Chart, report: &mut LintReport) {
+    use crate::crd::{CrdSettings, Names, of_chart};
     if (chart.is_minijinja() || chart.metadata.annotation(crate::names::GROUP).is_some())
-        && let Err(e) = of_chart(chart, &Names::of_chart(chart), Settings::default(), &[], &[])
+        && let Err(e) = of_chart(chart, &Names::of_chart(chart), LintSettings::default(), &[], &[])
     {
         report.error("values.schema.json", e);
     }
@@ -289,13 +289,13 @@ fn check_resource(chart: &Chart, report: &mut Report) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Settings, Severity, run};
+    use super::{LintSettings, Severity, run};
     use crate::chart::Values;
     use std::path::Path;
 
     #[test]
     fn a_folder_without_a_chart_is_no_report_but_an_error() {
-        let error = run(Path::new("/nowhere"), &Values::new(), &Settings::default()).unwrap_err();
+        let error = run(Path::new("/nowhere"), &Values::new(), &LintSettings::default()).unwrap_err();
         assert_eq!(
             error,
             "unable to check Chart.yaml file in chart: stat /nowhere/Chart.yaml: no such file or directory"

@@ -1,6 +1,6 @@
 //! Checks of templates and of what they render to.
 
-use super::{Message, Report, Settings, Severity, deprecations, later, manifest, names, twice};
+use super::{LintReport, LintSettings, Message, Severity, deprecations, later, manifest, names, twice};
 use crate::chart::{Chart, Values};
 use crate::render::{self, Capabilities, KubeVersion, Release};
 use crate::template::go::quote;
@@ -9,7 +9,13 @@ use std::path::Path;
 const FOLDER: &str = "templates/";
 
 /// Renders the chart as for an install, and checks every file.
-pub fn check(folder: &Path, loaded: &Result<Chart, String>, values: &Values, settings: &Settings, report: &mut Report) {
+pub fn check(
+    folder: &Path,
+    loaded: &Result<Chart, String>,
+    values: &Values,
+    settings: &LintSettings,
+    report: &mut LintReport,
+) {
     match std::fs::metadata(folder.join("templates")) {
         Err(_) => return report.warning(FOLDER, "directory does not exist"),
         Ok(info) if !info.is_dir() => return report.error(FOLDER, "not a directory"),
@@ -69,7 +75,7 @@ fn extension(name: &str) -> &str {
 }
 
 /// `None` when the file is not YAML: Helm then looks at no other.
-fn check_file(name: &str, text: &str, kube: &KubeVersion, report: &mut Report) -> Option<()> {
+fn check_file(name: &str, text: &str, kube: &KubeVersion, report: &mut LintReport) -> Option<()> {
     if let Some(line) = text.lines().find(|line| !line.trim().is_empty())
         && line.starts_with([' ', '\t'])
     {
@@ -102,12 +108,12 @@ fn check_file(name: &str, text: &str, kube: &KubeVersion, report: &mut Report) -
 
 #[cfg(test)]
 mod tests {
-    use super::{Report, check_file, extension};
+    use super::{LintReport, check_file, extension};
     use crate::render::KubeVersion;
 
     #[test]
     fn a_file_is_checked_document_by_document() {
-        let mut report = Report::default();
+        let mut report = LintReport::default();
         let text = "  kind: Deployment\n  metadata: {name: B}\n";
         check_file("templates/a.yaml", text, &KubeVersion::parse("v1.37.0").unwrap(), &mut report).unwrap();
         let texts: Vec<_> = report.messages.iter().map(ToString::to_string).collect();

@@ -2,7 +2,7 @@
 //! takes only one, and the operator keeps the last (docs/design/applying.md B3). Lists in which the API server refuses it anyway are left
 //! to the API server; which fields a kind has only it knows.
 
-use super::Report;
+use super::LintReport;
 use crate::template::yaml;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ const OF_PODS: [(&str, &[&str]); 2] = [("imagePullSecrets", &["name"]), ("hostAl
 const OF_CONTAINERS: [(&str, &[&str]); 2] = [("env", &["name"]), ("ports", &["containerPort", "protocol"])];
 
 /// Reports them as warnings about a file.
-pub fn check(file: &str, text: &str, report: &mut Report) {
+pub fn check(file: &str, text: &str, report: &mut LintReport) {
     // Invalid YAML is reported elsewhere.
     let documents = yaml::split_documents(text.as_bytes()).unwrap_or_default();
     for object in documents.iter().filter_map(|document| yaml::parse(document).ok()) {
@@ -96,8 +96,9 @@ mod tests {
     use super::of_object;
     use serde_json::json;
 
+    /// B3.
     #[test]
-    fn b3_what_comes_again_is_named_as_the_api_server_does() {
+    fn what_comes_again_is_named_as_the_api_server_does() {
         let pod = json!({
         "imagePullSecrets": [{"name": "a"}, {"name": "a"}, {"name": "a"}],
         "volumes": [{"name": "v"}, {"name": "v"}],

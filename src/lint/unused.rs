@@ -3,7 +3,7 @@
 //! Only what is certain is reported: whatever a template may read in some way counts as used, and a value counts as needed only
 //! when it is printed in any case and without a default.
 
-use super::Report;
+use super::LintReport;
 use crate::chart::{Chart, Values};
 use crate::template::go::TemplateSet;
 use crate::template::go::usage::{Path, Usage};
@@ -18,7 +18,7 @@ static IN_TEXT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\.Values((?:\.[A-Za-z_][A-Za-z0-9_]*)*)").expect("the pattern is valid"));
 
 /// Reports them as warnings.
-pub fn check(chart: &Chart, report: &mut Report) {
+pub fn check(chart: &Chart, report: &mut LintReport) {
     if chart.is_library() {
         return;
     }

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use super::driver_name::{DriverName, is_own};
-use super::etcd::document::Document as Etcd;
-use super::primary::document::Document as Primary;
+use super::etcd::document::EtcdDocument;
+use super::primary::document::PrimaryDocument;
 use super::progress;
 use crate::kind::duration;
+use crate::object::{Gvk, Object, ObjectId};
 use crate::release::digest::Hasher;
-use crate::release::document::{Fields, body};
-use crate::release::object::{Gvk, Object, ObjectId};
+use crate::release::document::{DocumentFields, body};
 use crate::release::packed;
 use crate::render::Hook;
 use crate::runs;
@@ -105,7 +105,7 @@ pub enum OnOrphan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Event {
+pub enum ScaleEvent {
     Bootstrap,
     BeforeScaleUp,
     AfterReady,
@@ -116,7 +116,7 @@ pub enum Event {
     BeforeDelete,
 }
 
-impl Event {
+impl ScaleEvent {
     /// All events.
     pub const ALL: [Self; 8] = [
         Self::Bootstrap,
@@ -149,7 +149,7 @@ impl Event {
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for ScaleEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -163,7 +163,7 @@ pub struct ScaleHook {
     /// Name of the Job in the chart.
     pub name: String,
     /// When it runs.
-    pub events: Vec<Event>,
+    pub events: Vec<ScaleEvent>,
     /// The order within an event.
     pub weight: i64,
     /// The container whose exit code counts; `None` means the first one.
@@ -178,7 +178,7 @@ pub struct ScaleHook {
 impl ScaleHook {
     /// Whether it runs before the custom resource is deleted.
     pub fn is_before_deletion(&self) -> bool {
-        self.events.contains(&Event::BeforeDelete)
+        self.events.contains(&ScaleEvent::BeforeDelete)
     }
 }
 
@@ -209,7 +209,7 @@ impl Members {
         }
         for hook in unknown.iter().filter(|h| !is_document(h)) {
             // Hook names of other programs are ignored.
-            if hook.events.iter().any(|e| Event::parse(e).is_some()) {
+            if hook.events.iter().any(|e| ScaleEvent::parse(e).is_some()) {
                 let name = &hook.manifest.name;
                 members.hooks.push(
                     read_hook(hook, &members.sets)
@@ -287,9 +287,10 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     }
     let mut document = body(hook)?;
     document.retain(|key, _| key != "status");
-    let mut document = Fields::of("the document", Some(document.into()), &["apiVersion", "kind", "metadata", "spec"])?;
-    let mut spec = Fields::of("spec", document.take("spec"), &FIELDS)?;
-    let mut target = Fields::of("spec.target", spec.take("target"), &["apiVersion", "kind", "name"])?;
+    let mut document =
+        DocumentFields::of("the document", Some(document.into()), &["apiVersion", "kind", "metadata", "spec"])?;
+    let mut spec = DocumentFields::of("spec", document.take("spec"), &FIELDS)?;
+    let mut target = DocumentFields::of("spec.target", spec.take("target"), &["apiVersion", "kind", "name"])?;
     target.choice("kind", &[("StatefulSet", ())], Some(()))?;
     target.choice("apiVersion", &[("apps/v1", ())], Some(()))?;
     let target = target.text("name")?.ok_or("spec.target.name is missing: which StatefulSet has the members")?;
@@ -302,7 +303,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
             format!("spec.driver {text:?} is unknown; it is etcd, jobs or primary, or one of the program's own, such as example.com/database")
         })?,
     };
-    let mut volumes = Fields::of("spec.volumes", spec.take("volumes"), &["onRemove", "onOrphan"])?;
+    let mut volumes = DocumentFields::of("spec.volumes", spec.take("volumes"), &["onRemove", "onOrphan"])?;
     let on_remove = [("Delete", OnRemove::Delete), ("Retain", OnRemove::Retain)];
     let on_orphan = [("Refuse", OnOrphan::Refuse), ("Adopt", OnOrphan::Adopt)];
     let etcd = of_driver(&mut spec, "etcd", driver == DriverName::ETCD)?;
@@ -330,10 +331,10 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     }
     let service = check_target(&target, objects, namespace)?;
     if driver == DriverName::ETCD {
-        check_map("etcd", &Etcd::read(&etcd, &target)?.config_map, objects, namespace)?;
+        check_map("etcd", &EtcdDocument::read(&etcd, &target)?.config_map, objects, namespace)?;
     }
     if driver == DriverName::PRIMARY {
-        check_map("primary", &Primary::read(&primary, &target)?.config_map, objects, namespace)?;
+        check_map("primary", &PrimaryDocument::read(&primary, &target)?.config_map, objects, namespace)?;
     }
     Ok(Set {
         name: manifest.name.clone(),
@@ -353,7 +354,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
 }
 
 /// The field of a built-in driver, which has its name.
-fn of_driver(spec: &mut Fields<'_>, field: &'static str, is_its: bool) -> Result<Map<String, Value>, String> {
+fn of_driver(spec: &mut DocumentFields<'_>, field: &'static str, is_its: bool) -> Result<Map<String, Value>, String> {
     match spec.take(field) {
         Some(Value::Object(fields)) if is_its => Ok(fields),
         None => Ok(Map::new()),
@@ -414,7 +415,7 @@ fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
         return Err("a scale hook is a Job of batch/v1".to_owned());
     }
     let read = |event: &String| {
-        Event::parse(event).ok_or_else(|| {
+        ScaleEvent::parse(event).ok_or_else(|| {
             format!("{event:?} is no event of scale hooks; one of Helm's needs a document of its own, as Helm passes over this one")
         })
     };
@@ -425,7 +426,7 @@ fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
         annotations.and_then(|a| a.get(name)).and_then(Value::as_str).map(str::to_owned)
     };
     // A driver of the program's own has no part in a deletion.
-    let any = events == [Event::BeforeDelete];
+    let any = events == [ScaleEvent::BeforeDelete];
     let jobs: Vec<&str> =
         sets.iter().filter(|s| any || s.driver == DriverName::JOBS).map(|s| s.name.as_str()).collect();
     let set = match (annotation(OF), jobs.as_slice()) {

@@ -1,5 +1,5 @@
-use super::{DriverName, Event, Members, OnOrphan, OnRemove};
-use crate::release::object::{Object, parse_manifest};
+use super::{DriverName, Members, OnOrphan, OnRemove, ScaleEvent};
+use crate::object::{Object, parse_manifest};
 use crate::render::Hook;
 use crate::render::order;
 
@@ -36,7 +36,7 @@ fn a_document_and_its_jobs_are_read_and_come_back_from_the_annotation() {
     assert_eq!((set.progress_deadline, set.service.as_str()), (120, "db-peer"));
     let hook = &found.hooks[0];
     assert_eq!((hook.set.as_str(), hook.name.as_str()), ("m", "join"));
-    assert_eq!(hook.events, [Event::AfterReady, Event::Bootstrap]);
+    assert_eq!(hook.events, [ScaleEvent::AfterReady, ScaleEvent::Bootstrap]);
     assert_eq!(Members::decode(&found.encode().unwrap()), Some(found));
     assert_eq!(Members::decode("no"), None);
 }

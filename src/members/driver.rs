@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::workload::{Latch, Target, Workload};
+use super::workload::{Latch, Workload, WorkloadTarget};
 
 /// The single step of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub trait MemberDriver: Send + Sync {
         &self,
         workload: &Workload,
         observed: &Self::Observed,
-        target: &Target,
+        target: &WorkloadTarget,
         latch: &Latch,
         now: i64,
     ) -> MemberStep<Self::Action>;

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 
 use super::document::{Set, is_own};
 use super::driver::{ActionOutcome, MemberDriver, MemberStep};
-use super::workload::{Latch, Target, Workload};
+use super::workload::{Latch, Workload, WorkloadTarget};
 
 type Make = dyn Fn(&Set) -> Result<OwnDriver, String> + Send + Sync;
 
@@ -72,7 +72,7 @@ trait Erased: Send + Sync {
         &self,
         workload: &Workload,
         seen: &Unknown,
-        target: &Target,
+        target: &WorkloadTarget,
         latch: &Latch,
         now: i64,
     ) -> MemberStep<Unknown>;
@@ -90,7 +90,7 @@ impl<D: MemberDriver<Observed: 'static, Action: 'static>> Erased for D {
         &self,
         workload: &Workload,
         seen: &Unknown,
-        target: &Target,
+        target: &WorkloadTarget,
         latch: &Latch,
         now: i64,
     ) -> MemberStep<Unknown> {
@@ -117,7 +117,7 @@ impl MemberDriver for OwnDriver {
         &self,
         workload: &Workload,
         seen: &Unknown,
-        target: &Target,
+        target: &WorkloadTarget,
         latch: &Latch,
         now: i64,
     ) -> MemberStep<Unknown> {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::document::{Members, Set};
-use crate::release::object::Object;
+use crate::object::Object;
 use crate::release::owned::STEPPED;
 use crate::render::Manifest;
 use crate::template::yaml;

@@ -126,7 +126,7 @@ pub struct VolumeClaim {
 
 /// The wanted state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct WorkloadTarget {
     /// The number of members (D).
     pub size: u32,
     /// Whether the operator may act.
@@ -141,7 +141,7 @@ pub struct Target {
     pub switch_over: Option<Box<str>>,
 }
 
-impl Target {
+impl WorkloadTarget {
     /// So many members, whose claims go with them, and nothing that a user asked for.
     pub fn of(size: u32) -> Self {
         Self { size, mode: Mode::Run, delete_claims: true, adopt_claims: false, recover: None, switch_over: None }

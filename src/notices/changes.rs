@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::events::Event;
-use super::facts::{Facts, Problem, Stage};
+use super::events::NoticeEvent;
+use super::facts::{Problem, ResourceFacts, Stage};
 use super::pods::{Exit, PodFacts};
 
 /// A change. It has no time and no number of attempts in it, so that the same again is known as the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// What happened.
-    pub event: Event,
+    pub event: NoticeEvent,
     /// The part of the release: `release`, `drift`, `operation NAME`, `Deployment/NAME` …
     pub subject: String,
     /// The reason, where there is one: that of a condition, or how a container ended.
@@ -36,7 +36,7 @@ pub enum Course {
     Ends,
 }
 
-fn once(event: Event, subject: &str, reason: String) -> Change {
+fn once(event: NoticeEvent, subject: &str, reason: String) -> Change {
     Change { event, subject: subject.to_owned(), reason, about: Vec::new(), course: Course::Once }
 }
 
@@ -45,19 +45,19 @@ const RELEASE: &str = "release";
 const DRIFT: &str = "drift";
 
 /// What changed; `None` for a custom resource that is not there.
-pub fn changes(before: Option<&Facts>, after: Option<&Facts>) -> Vec<Change> {
-    let nothing = Facts::default();
+pub fn changes(before: Option<&ResourceFacts>, after: Option<&ResourceFacts>) -> Vec<Change> {
+    let nothing = ResourceFacts::default();
     match (before, after) {
         (None, None) => Vec::new(),
         (Some(before), Some(after)) if before.uid != after.uid && !before.uid.is_empty() => {
             let mut all = changes(Some(before), None);
-            all.extend(changes(Some(&Facts { uid: after.uid.clone(), ..Facts::default() }), Some(after)));
+            all.extend(changes(Some(&ResourceFacts { uid: after.uid.clone(), ..Facts::default() }), Some(after)));
             all
         }
         (Some(before), None) => {
             let mut all = of_pods(before, &nothing);
             if before.revision > 0 {
-                all.push(once(Event::Uninstalled, RELEASE, String::new()));
+                all.push(once(NoticeEvent::Uninstalled, RELEASE, String::new()));
             }
             all
         }
@@ -73,15 +73,15 @@ pub fn changes(before: Option<&Facts>, after: Option<&Facts>) -> Vec<Change> {
     }
 }
 
-fn of_release(before: &Facts, after: &Facts) -> Vec<Change> {
+fn of_release(before: &ResourceFacts, after: &ResourceFacts) -> Vec<Change> {
     let mut all = Vec::new();
     let stalled = after.problem.as_ref().is_some_and(|problem| problem.stage != Stage::NotReady);
     match (before.revision, after.revision) {
-        (0, 1..) => all.push(once(Event::Installed, RELEASE, String::new())),
+        (0, 1..) => all.push(once(NoticeEvent::Installed, RELEASE, String::new())),
         // The record of an upgrade that failed is followed by that of the revision before.
-        (old, new) if new > old && stalled => all.push(once(Event::RolledBack, RELEASE, String::new())),
-        (old, new) if new > old => all.push(once(Event::Upgraded, RELEASE, String::new())),
-        (1.., 0) => all.push(once(Event::Uninstalled, RELEASE, String::new())),
+        (old, new) if new > old && stalled => all.push(once(NoticeEvent::RolledBack, RELEASE, String::new())),
+        (old, new) if new > old => all.push(once(NoticeEvent::Upgraded, RELEASE, String::new())),
+        (1.., 0) => all.push(once(NoticeEvent::Uninstalled, RELEASE, String::new())),
         _ => {}
     }
     match (&before.problem, &after.problem) {
@@ -92,14 +92,14 @@ fn of_release(before: &Facts, after: &Facts) -> Vec<Change> {
         _ => {}
     }
     if after.ready && !before.ready {
-        all.push(once(Event::Ready, RELEASE, String::new()));
+        all.push(once(NoticeEvent::Ready, RELEASE, String::new()));
     }
     if after.repairs > before.repairs {
-        all.push(once(Event::DriftRepaired, DRIFT, String::new()));
+        all.push(once(NoticeEvent::DriftRepaired, DRIFT, String::new()));
     }
     match (before.contested, after.contested) {
         (false, true) => {
-            all.push(Change { course: Course::Begins, ..once(Event::Contested, DRIFT, "Contested".into()) });
+            all.push(Change { course: Course::Begins, ..once(NoticeEvent::Contested, DRIFT, "Contested".into()) });
         }
         (true, false) => all.push(ends(DRIFT)),
         _ => {}
@@ -109,25 +109,27 @@ fn of_release(before: &Facts, after: &Facts) -> Vec<Change> {
 
 fn begins(problem: &Problem) -> Change {
     let event = match problem.stage {
-        Stage::Stalled => Event::Stalled,
-        _ if problem.reason == "Forbidden" => Event::RightMissing,
-        Stage::Failed => Event::Failed,
-        Stage::NotReady => Event::NotReady,
+        Stage::Stalled => NoticeEvent::Stalled,
+        _ if problem.reason == "Forbidden" => NoticeEvent::RightMissing,
+        Stage::Failed => NoticeEvent::Failed,
+        Stage::NotReady => NoticeEvent::NotReady,
     };
     let about = Some(problem.about.clone()).filter(|about| !about.is_empty()).into_iter().collect();
     Change { about, course: Course::Begins, ..once(event, RELEASE, problem.reason.clone()) }
 }
 
 fn ends(subject: &str) -> Change {
-    Change { course: Course::Ends, ..once(Event::Recovered, subject, String::new()) }
+    Change { course: Course::Ends, ..once(NoticeEvent::Recovered, subject, String::new()) }
 }
 
-fn of_members(before: &Facts, after: &Facts) -> Vec<Change> {
+fn of_members(before: &ResourceFacts, after: &ResourceFacts) -> Vec<Change> {
     let mut all = Vec::new();
     for (set, new) in &after.members {
         let Some(old) = before.members.get(set) else { continue };
         let (old, new): (BTreeSet<_>, BTreeSet<_>) = (old.iter().collect(), new.iter().collect());
-        for (event, names) in [(Event::MemberJoined, new.difference(&old)), (Event::MemberLeft, old.difference(&new))] {
+        for (event, names) in
+            [(NoticeEvent::MemberJoined, new.difference(&old)), (NoticeEvent::MemberLeft, old.difference(&new))]
+        {
             let about: Vec<String> = names.map(|name| (*name).clone()).collect();
             if !about.is_empty() {
                 all.push(Change { about, ..once(event, &format!("StatefulSet/{set}"), String::new()) });
@@ -138,7 +140,7 @@ fn of_members(before: &Facts, after: &Facts) -> Vec<Change> {
         if let Some(old) = before.primaries.get(set).filter(|old| *old != new) {
             let about = vec![format!("{new} instead of {old}")];
             let reason = after.changed_by.get(set).cloned().unwrap_or_default();
-            all.push(Change { about, ..once(Event::PrimaryChanged, &format!("StatefulSet/{set}"), reason) });
+            all.push(Change { about, ..once(NoticeEvent::PrimaryChanged, &format!("StatefulSet/{set}"), reason) });
         }
     }
     for (set, new) in &after.volumes {
@@ -154,24 +156,27 @@ fn of_members(before: &Facts, after: &Facts) -> Vec<Change> {
         let about: Vec<String> =
             new.iter().filter(is_other).map(|(member, _)| member).filter(stayed).cloned().collect();
         if !about.is_empty() {
-            all.push(Change { about, ..once(Event::MemberReplaced, &format!("StatefulSet/{set}"), String::new()) });
+            all.push(Change {
+                about,
+                ..once(NoticeEvent::MemberReplaced, &format!("StatefulSet/{set}"), String::new())
+            });
         }
     }
     all
 }
 
-fn of_certificates(before: &Facts, after: &Facts) -> Vec<Change> {
+fn of_certificates(before: &ResourceFacts, after: &ResourceFacts) -> Vec<Change> {
     let subject = |name: &String| format!("Certificate/{name}");
     let missing = after.certificates.difference(&before.certificates).map(|name| Change {
         course: Course::Lingers,
-        ..once(Event::CertificateMissing, &subject(name), String::new())
+        ..once(NoticeEvent::CertificateMissing, &subject(name), String::new())
     });
     // With the release its certificates go: that is no recovery.
     let valid = before.certificates.difference(&after.certificates).filter(|_| after.revision > 0);
     missing.chain(valid.map(|name| ends(&subject(name)))).collect()
 }
 
-fn of_runs(before: &Facts, after: &Facts) -> Vec<Change> {
+fn of_runs(before: &ResourceFacts, after: &ResourceFacts) -> Vec<Change> {
     let mut all = Vec::new();
     for (name, (at, well)) in &after.operations {
         let old = before.operations.get(name);
@@ -180,42 +185,45 @@ fn of_runs(before: &Facts, after: &Facts) -> Vec<Change> {
         }
         let subject = format!("operation {name}");
         if *well {
-            all.push(once(Event::OperationSucceeded, &subject, String::new()));
+            all.push(once(NoticeEvent::OperationSucceeded, &subject, String::new()));
             if old.is_some_and(|(_, well)| !well) {
                 all.push(ends(&subject));
             }
         } else {
-            all.push(Change { course: Course::Begins, ..once(Event::OperationFailed, &subject, "HookFailed".into()) });
+            all.push(Change {
+                course: Course::Begins,
+                ..once(NoticeEvent::OperationFailed, &subject, "HookFailed".into())
+            });
         }
     }
     if let Some((_, well)) = after.result.as_ref().filter(|result| before.result.as_ref() != Some(*result)) {
-        let event = if *well { Event::ResultSucceeded } else { Event::ResultFailed };
+        let event = if *well { NoticeEvent::ResultSucceeded } else { NoticeEvent::ResultFailed };
         all.push(once(event, "result", String::new()));
     }
     all
 }
 
-fn of_pods(before: &Facts, after: &Facts) -> Vec<Change> {
+fn of_pods(before: &ResourceFacts, after: &ResourceFacts) -> Vec<Change> {
     let mut all = Vec::new();
-    let of = |event: Event, name: &str, pod: &PodFacts| Change {
+    let of = |event: NoticeEvent, name: &str, pod: &PodFacts| Change {
         about: vec![name.to_owned()],
         ..once(event, &pod.workload, String::new())
     };
     for (name, old) in &before.pods {
         let lives = after.pods.get(name).is_some_and(|new| new.uid == old.uid && !new.ended);
         if old.started && !old.ended && !lives {
-            all.push(of(Event::PodStopped, name, old));
+            all.push(of(NoticeEvent::PodStopped, name, old));
         }
     }
     for (name, new) in &after.pods {
         let nothing = PodFacts::default();
         let old = before.pods.get(name).filter(|old| old.uid == new.uid).unwrap_or(&nothing);
         if new.started && !old.started {
-            all.push(of(Event::PodStarted, name, new));
+            all.push(of(NoticeEvent::PodStarted, name, new));
         }
         let crashes = (new.restarts + new.failures).saturating_sub(old.restarts + old.failures);
         if let Some(last) = new.last.as_ref().filter(|_| crashes > 0) {
-            let event = if last.reason == "OOMKilled" { Event::PodOutOfMemory } else { Event::PodCrashed };
+            let event = if last.reason == "OOMKilled" { NoticeEvent::PodOutOfMemory } else { NoticeEvent::PodCrashed };
             all.push(Change { reason: how(last), course: Course::Flares, ..of(event, name, new) });
         }
     }
@@ -234,7 +242,7 @@ fn how(exit: &Exit) -> String {
 
 /// What is remembered: a pod that was ready stays one that started, and what a member had last stays known while it has none: the last
 /// primary, and the last volume.
-pub fn remembered(before: Option<&Facts>, mut after: Facts) -> Facts {
+pub fn remembered(before: Option<&ResourceFacts>, mut after: ResourceFacts) -> ResourceFacts {
     for (name, new) in &mut after.pods {
         let old = before.and_then(|before| before.pods.get(name)).filter(|old| old.uid == new.uid);
         new.started |= old.is_some_and(|old| old.started);
@@ -256,12 +264,12 @@ pub fn remembered(before: Option<&Facts>, mut after: Facts) -> Facts {
 #[cfg(test)]
 mod tests {
     use super::{Course, changes, remembered};
-    use crate::notices::events::Event::{self, *};
-    use crate::notices::facts::{Facts, Problem, Stage};
+    use crate::notices::events::NoticeEvent::{self, *};
+    use crate::notices::facts::{Problem, ResourceFacts, Stage};
     use crate::notices::pods::{Exit, PodFacts};
 
-    fn facts(change: impl FnOnce(&mut Facts)) -> Facts {
-        let mut facts = Facts { uid: "u".into(), revision: 1, ..Facts::default() };
+    fn facts(change: impl FnOnce(&mut ResourceFacts)) -> ResourceFacts {
+        let mut facts = ResourceFacts { uid: "u".into(), revision: 1, ..Facts::default() };
         change(&mut facts);
         facts
     }
@@ -270,7 +278,7 @@ mod tests {
         Problem { stage, reason: reason.into(), about: String::new() }
     }
 
-    fn events(before: &Facts, after: &Facts) -> Vec<(Event, String, Course)> {
+    fn events(before: &ResourceFacts, after: &ResourceFacts) -> Vec<(NoticeEvent, String, Course)> {
         changes(Some(before), Some(after)).into_iter().map(|c| (c.event, c.reason, c.course)).collect()
     }
 
@@ -356,7 +364,7 @@ mod tests {
             (found.len(), found[0].event, found[0].about.join("")),
             (1, PrimaryChanged, "b instead of a".into())
         );
-        let other = Facts { uid: "v".into(), ..of(None) };
+        let other = ResourceFacts { uid: "v".into(), ..of(None) };
         assert!(remembered(Some(&of(Some("a"))), other).primaries.is_empty(), "another custom resource of the name");
     }
 

@@ -6,11 +6,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::events::{EVENTS, Event};
+use super::events::{EVENTS, NoticeEvent};
 use super::mail;
 use super::template::Template;
 use super::webhook::Url;
-use crate::kind::{bounds, duration};
+use crate::bounds;
+use crate::kind::duration;
 
 /// Bytes of a subject's template, and of a body's.
 pub const MAX_SUBJECT: usize = 512;
@@ -34,7 +35,7 @@ pub struct Spec {
     #[serde(default)]
     pub events: Vec<String>,
     /// Where the messages go: one of smtp and webhook.
-    pub target: Target,
+    pub target: NoticeTarget,
     /// The words of the messages.
     #[serde(default)]
     pub template: Words,
@@ -64,7 +65,7 @@ pub struct Selector {
 /// Where messages go.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Target {
+pub struct NoticeTarget {
     /// A server of mail.
     pub smtp: Option<Smtp>,
     /// A receiver of HTTP.
@@ -123,7 +124,7 @@ pub struct Webhook {
     pub url_secret: Option<String>,
     /// json (the default), slack, teams, discord or alertmanager.
     #[serde(default)]
-    pub format: Format,
+    pub format: WebhookFormat,
     /// The Secret of this namespace whose key key signs each message. Its annotation tillerman.dev/notice-hosts must name the host.
     pub hmac_secret: Option<String>,
     /// The Secret of this namespace whose key ca.crt has the authority of the server's certificate, besides those of the system.
@@ -148,7 +149,7 @@ pub enum WebhookTls {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Format {
+pub enum WebhookFormat {
     #[default]
     Json,
     Slack,
@@ -173,7 +174,7 @@ pub struct Notice {
     /// Which custom resources.
     pub selector: Selector,
     /// Which events.
-    pub events: BTreeSet<Event>,
+    pub events: BTreeSet<NoticeEvent>,
     /// Where messages go.
     pub target: Goal,
     /// The subject's words, if they are not the usual ones.
@@ -235,7 +236,7 @@ impl Notice {
         bounded(&spec)?;
         let mut events = BTreeSet::new();
         for name in &spec.events {
-            let event = Event::parse(name).ok_or_else(|| {
+            let event = NoticeEvent::parse(name).ok_or_else(|| {
                 let names: Vec<&str> = EVENTS[..EVENTS.len() - 1].iter().map(|known| known.name).collect();
                 format!("spec.events: {name:?} is none of {}", names.join(", "))
             })?;
@@ -268,8 +269,8 @@ impl Notice {
     }
 
     /// Whether it is about an event. The end of what was reported is always reported.
-    pub fn wants(&self, event: Event) -> bool {
-        event == Event::Recovered || self.events.contains(&event)
+    pub fn wants(&self, event: NoticeEvent) -> bool {
+        event == NoticeEvent::Recovered || self.events.contains(&event)
     }
 }
 
@@ -302,9 +303,9 @@ fn bounded(spec: &Spec) -> Result<(), String> {
     Ok(())
 }
 
-fn goal(target: Target) -> Result<Goal, String> {
+fn goal(target: NoticeTarget) -> Result<Goal, String> {
     match target {
-        Target { smtp: Some(smtp), webhook: None } => {
+        NoticeTarget { smtp: Some(smtp), webhook: None } => {
             let field = "spec.target.smtp";
             if !is_host(&smtp.host) {
                 return Err(format!("{field}.host: it is no name of a host"));
@@ -324,7 +325,7 @@ fn goal(target: Target) -> Result<Goal, String> {
             let port = smtp.port.unwrap_or(if smtp.tls == SmtpTls::Tls { 465 } else { 587 });
             Ok(Goal::Smtp(Box::new(smtp), port))
         }
-        Target { smtp: None, webhook: Some(webhook) } => {
+        NoticeTarget { smtp: None, webhook: Some(webhook) } => {
             let field = "spec.target.webhook";
             match (&webhook.url, &webhook.url_secret) {
                 (Some(url), None) => drop(Url::read(url, webhook.tls).map_err(|e| format!("{field}.url: {e}"))?),
@@ -347,7 +348,7 @@ pub fn is_host(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::Notice;
-    use crate::notices::events::Event;
+    use crate::notices::events::NoticeEvent;
     use serde_json::{Value, json};
 
     fn read(spec: &Value) -> Result<Notice, String> {
@@ -364,7 +365,11 @@ mod tests {
     fn a_notice_has_defaults() {
         let notice = read(&json!({"target": smtp(&json!({}))})).unwrap();
         assert_eq!((notice.window, notice.repeat, notice.cap), (30, 4 * 3600, 30));
-        assert!(notice.wants(Event::Failed) && notice.wants(Event::Recovered) && !notice.wants(Event::PodStarted));
+        assert!(
+            notice.wants(NoticeEvent::Failed)
+                && notice.wants(NoticeEvent::Recovered)
+                && !notice.wants(NoticeEvent::PodStarted)
+        );
         assert!(!notice.needs_pods());
         assert!(notice.selector.matches("Web", "a.io", "x", |_| None));
     }
@@ -374,7 +379,7 @@ mod tests {
         let selector = json!({"kinds": ["Web.a.io", "Other"], "labels": {"a": "b"}});
         let notice =
             read(&json!({"target": smtp(&json!({})), "selector": selector, "events": ["PodStarted"]})).unwrap();
-        assert!(notice.needs_pods() && !notice.wants(Event::Failed));
+        assert!(notice.needs_pods() && !notice.wants(NoticeEvent::Failed));
         let label = |key: &str| (key == "a").then_some("b");
         assert!(notice.selector.matches("Web", "a.io", "x", label));
         assert!(notice.selector.matches("Other", "b.io", "x", label));

@@ -3,7 +3,7 @@
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "`EVENTS` says it")]
-pub enum Event {
+pub enum NoticeEvent {
     Installed,
     Upgraded,
     RolledBack,
@@ -35,7 +35,7 @@ pub enum Event {
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// The event.
-    pub event: Event,
+    pub event: NoticeEvent,
     /// Its name in `spec.events`.
     pub name: &'static str,
     /// Whether a notice without `spec.events` is about it.
@@ -44,85 +44,101 @@ pub struct Known {
     pub meaning: &'static str,
 }
 
-const fn known(event: Event, name: &'static str, by_default: bool, meaning: &'static str) -> Known {
+const fn known(event: NoticeEvent, name: &'static str, by_default: bool, meaning: &'static str) -> Known {
     Known { event, name, by_default, meaning }
 }
 
-/// All events. [`Event::Recovered`] is the last: it cannot be chosen, since the end of what was reported is always reported.
+/// All events. [`NoticeEvent::Recovered`] is the last: it cannot be chosen, since the end of what was reported is always
+/// reported.
 pub const EVENTS: [Known; 25] = [
-    known(Event::Installed, "Installed", true, "The API server has taken the objects of a new release."),
-    known(Event::Upgraded, "Upgraded", true, "A release has a new revision."),
+    known(NoticeEvent::Installed, "Installed", true, "The API server has taken the objects of a new release."),
+    known(NoticeEvent::Upgraded, "Upgraded", true, "A release has a new revision."),
     known(
-        Event::RolledBack,
+        NoticeEvent::RolledBack,
         "RolledBack",
         true,
         "An upgrade failed for good, and the release is back at the last good revision.",
     ),
-    known(Event::Uninstalled, "Uninstalled", true, "The custom resource is gone."),
-    known(Event::Failed, "Failed", true, "An installation, upgrade, repair or removal failed. It is tried again."),
-    known(Event::RightMissing, "RightMissing", true, "The operator lacks a right."),
+    known(NoticeEvent::Uninstalled, "Uninstalled", true, "The custom resource is gone."),
     known(
-        Event::CertificateMissing,
+        NoticeEvent::Failed,
+        "Failed",
+        true,
+        "An installation, upgrade, repair or removal failed. It is tried again.",
+    ),
+    known(NoticeEvent::RightMissing, "RightMissing", true, "The operator lacks a right."),
+    known(
+        NoticeEvent::CertificateMissing,
         "CertificateMissing",
         true,
         "A `Certificate` of the release has not been issued, or is not valid any more, for five minutes.",
     ),
-    known(Event::Stalled, "Stalled", true, "The operator has given up until something changes."),
+    known(NoticeEvent::Stalled, "Stalled", true, "The operator has given up until something changes."),
     known(
-        Event::NotReady,
+        NoticeEvent::NotReady,
         "NotReady",
         true,
         "The release is not ready, and not on its way to be: an object failed or is missing, members have a problem, a Secret lacks a key.",
     ),
-    known(Event::Ready, "Ready", false, "The release became ready."),
+    known(NoticeEvent::Ready, "Ready", false, "The release became ready."),
     known(
-        Event::DriftRepaired,
+        NoticeEvent::DriftRepaired,
         "DriftRepaired",
         true,
         "Objects that somebody changed or deleted are again as the release says.",
     ),
-    known(Event::Contested, "Contested", true, "Somebody else writes the same fields again and again."),
-    known(Event::MemberJoined, "MemberJoined", true, "A member of a StatefulSet with members joined."),
-    known(Event::MemberLeft, "MemberLeft", true, "A member left."),
+    known(NoticeEvent::Contested, "Contested", true, "Somebody else writes the same fields again and again."),
+    known(NoticeEvent::MemberJoined, "MemberJoined", true, "A member of a StatefulSet with members joined."),
+    known(NoticeEvent::MemberLeft, "MemberLeft", true, "A member left."),
     known(
-        Event::MemberReplaced,
+        NoticeEvent::MemberReplaced,
         "MemberReplaced",
         true,
         "A member has a new volume: the data of the old one was lost or given up.",
     ),
     known(
-        Event::PrimaryChanged,
+        NoticeEvent::PrimaryChanged,
         "PrimaryChanged",
         true,
         "Another member is the primary: after a fail-over or a switch-over.",
     ),
-    known(Event::OperationSucceeded, "OperationSucceeded", false, "An operation, such as a scheduled backup, is done."),
-    known(Event::OperationFailed, "OperationFailed", true, "An operation failed or was refused."),
     known(
-        Event::ResultSucceeded,
+        NoticeEvent::OperationSucceeded,
+        "OperationSucceeded",
+        false,
+        "An operation, such as a scheduled backup, is done.",
+    ),
+    known(NoticeEvent::OperationFailed, "OperationFailed", true, "An operation failed or was refused."),
+    known(
+        NoticeEvent::ResultSucceeded,
         "ResultSucceeded",
         false,
         "The pod of a custom resource that stands for a run, such as `EtcdBackup`, did its work.",
     ),
-    known(Event::ResultFailed, "ResultFailed", true, "The pod of such a custom resource failed."),
+    known(NoticeEvent::ResultFailed, "ResultFailed", true, "The pod of such a custom resource failed."),
     known(
-        Event::PodStarted,
+        NoticeEvent::PodStarted,
         "PodStarted",
         false,
         "A pod of a workload of the release became ready for the first time.",
     ),
-    known(Event::PodStopped, "PodStopped", false, "A pod that had started ended or is gone."),
+    known(NoticeEvent::PodStopped, "PodStopped", false, "A pod that had started ended or is gone."),
     known(
-        Event::PodCrashed,
+        NoticeEvent::PodCrashed,
         "PodCrashed",
         false,
         "A container of a pod ended with an exit code that is not 0, or the pod failed.",
     ),
-    known(Event::PodOutOfMemory, "PodOutOfMemory", false, "A container of a pod used more memory than its limit."),
-    known(Event::Recovered, "Recovered", true, "What was reported is over. Always sent."),
+    known(
+        NoticeEvent::PodOutOfMemory,
+        "PodOutOfMemory",
+        false,
+        "A container of a pod used more memory than its limit.",
+    ),
+    known(NoticeEvent::Recovered, "Recovered", true, "What was reported is over. Always sent."),
 ];
 
-impl Event {
+impl NoticeEvent {
     /// Its name.
     pub fn name(self) -> &'static str {
         EVENTS.iter().find(|known| known.event == self).map_or("", |known| known.name)

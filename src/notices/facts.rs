@@ -41,7 +41,7 @@ const ON_ITS_WAY: [&str; 16] = [
 /// The facts of one custom resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Facts {
+pub struct ResourceFacts {
     /// The beginning of its uid.
     pub uid: String,
     /// The deployed revision; 0 for none.
@@ -128,7 +128,7 @@ pub fn short(uid: &str) -> String {
     uid.chars().take(8).collect()
 }
 
-impl Facts {
+impl ResourceFacts {
     /// The facts that a status says, without pods.
     pub fn of(uid: &str, status: &Map<String, Value>) -> Self {
         let conditions = Conditions::of(status);
@@ -222,11 +222,11 @@ fn problem(conditions: Conditions<'_>) -> Option<Problem> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{Facts, Stage};
+    use super::{ResourceFacts, Stage};
     use serde_json::{Value, json};
 
-    fn facts(status: &Value) -> Facts {
-        Facts::of("0123456789", status.as_object().unwrap())
+    fn facts(status: &Value) -> ResourceFacts {
+        ResourceFacts::of("0123456789", status.as_object().unwrap())
     }
 
     fn conditions(list: &[(&str, &str, &str, &str)]) -> Value {
@@ -289,8 +289,8 @@ mod tests {
         assert_eq!(found.operations["backup"], ("t".to_owned(), false));
         assert_eq!(found.result, Some(("abcdefgh".to_owned(), true)));
         let text = serde_json::to_string(&found).unwrap();
-        let kept = Facts { changed_by: BTreeMap::new(), ..found };
-        assert_eq!(serde_json::from_str::<Facts>(&text).unwrap(), kept);
+        let kept = ResourceFacts { changed_by: BTreeMap::new(), ..found };
+        assert_eq!(serde_json::from_str::<ResourceFacts>(&text).unwrap(), kept);
         assert_eq!(serde_json::to_string(&facts(&json!({}))).unwrap(), r#"{"uid":"01234567"}"#);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::document::Notice;
-use super::events::Event;
+use super::events::NoticeEvent;
 use super::state::{Entry, Line};
 use crate::plan::reasons::REASONS;
 
@@ -80,7 +80,7 @@ pub fn compose(notice: &Notice, sender: Sender<'_>, entry: &Entry, templates: bo
 pub fn test(notice: &Notice, sender: Sender<'_>, id: String, now: i64) -> Message {
     let line = Line {
         release: "Example.example.com/test".to_owned(),
-        event: Event::Recovered,
+        event: NoticeEvent::Recovered,
         subject: "release".to_owned(),
         reason: "Test".to_owned(),
         about: Vec::new(),
@@ -204,7 +204,7 @@ fn text(Sender { namespace, name }: Sender<'_>, entry: &Entry) -> String {
 mod tests {
     use super::{Composed, Sender, compose, meaning, one_line};
     use crate::notices::document::Notice;
-    use crate::notices::events::Event;
+    use crate::notices::events::NoticeEvent;
     use crate::notices::state::{Entry, Line};
     use serde_json::{Value, json};
 
@@ -228,9 +228,15 @@ mod tests {
             at: 0,
         };
         let lines = vec![
-            line(Event::Installed, "release", "", 1, &[]),
-            line(Event::Failed, "release", "Invalid", 1, &[]),
-            line(Event::PodCrashed, "Deployment/w", "Error: container c ended with exit code 1", 500, &["w-1", "w-2"]),
+            line(NoticeEvent::Installed, "release", "", 1, &[]),
+            line(NoticeEvent::Failed, "release", "Invalid", 1, &[]),
+            line(
+                NoticeEvent::PodCrashed,
+                "Deployment/w",
+                "Error: container c ended with exit code 1",
+                500,
+                &["w-1", "w-2"],
+            ),
         ];
         Entry { id: "1.0.uid".into(), due: 60, lines, more: 37 }
     }

@@ -24,7 +24,7 @@ pub mod template;
 pub mod webhook;
 
 use crate::names;
-use crate::release::object::Gvk;
+use crate::object::Gvk;
 
 /// Its kind.
 pub const KIND: &str = "Notice";

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::changes::{Change, Course, changes, remembered};
 use super::document::Notice;
-use super::events::Event;
-use super::facts::Facts;
-use crate::kind::bounds;
+use super::events::NoticeEvent;
+use super::facts::ResourceFacts;
+use crate::bounds;
 
 /// Custom resources that one notice follows.
 pub const MAX_RELEASES: usize = 1000;
@@ -38,13 +38,13 @@ const HOUR: i64 = 3600;
 /// The data of one notice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct State {
+pub struct NoticeState {
     /// Since when the present selector counts, in seconds since 1970. A custom resource that is older and not known is only looked at.
     pub since: i64,
     /// The number of the next message.
     pub next: u64,
     /// What was last seen, by `Kind.group/name`.
-    pub releases: BTreeMap<String, Facts>,
+    pub releases: BTreeMap<String, ResourceFacts>,
     /// What lasts and was reported, by release and subject.
     pub incidents: BTreeMap<String, Incident>,
     /// What is reported if it lasts, by release and subject.
@@ -82,7 +82,7 @@ pub struct Incident {
     /// The message that reported it first.
     pub thread: String,
     /// How it began.
-    pub event: Event,
+    pub event: NoticeEvent,
     /// Its reason.
     pub reason: String,
     /// When it was last reported.
@@ -100,7 +100,7 @@ pub struct Incident {
 #[serde(rename_all = "camelCase")]
 pub struct Pending {
     /// What it would be.
-    pub event: Event,
+    pub event: NoticeEvent,
     /// Its reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
@@ -130,7 +130,7 @@ pub struct Line {
     /// `Kind.group/name`.
     pub release: String,
     /// What happened.
-    pub event: Event,
+    pub event: NoticeEvent,
     /// To which part.
     pub subject: String,
     /// Why.
@@ -151,13 +151,13 @@ pub struct Line {
     pub at: i64,
 }
 
-impl Serialize for Event {
+impl Serialize for NoticeEvent {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
 }
 
-impl<'de> Deserialize<'de> for Event {
+impl<'de> Deserialize<'de> for NoticeEvent {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let known = super::events::EVENTS.iter().find(|known| known.name == name);
@@ -171,7 +171,7 @@ pub struct Look {
     /// `Kind.group/name`.
     pub release: String,
     /// What is so; `None` if it is gone.
-    pub facts: Option<Facts>,
+    pub facts: Option<ResourceFacts>,
     /// When it was made, in seconds since 1970.
     pub created: i64,
     /// It is the first look with the present spec: what is so already is not news.
@@ -200,7 +200,7 @@ pub struct Times {
     pub linger: i64,
 }
 
-impl State {
+impl NoticeState {
     /// From a status. What cannot be read counts as absent: then nothing is known, and nothing old is sent.
     pub fn read(status: Option<&Value>) -> Self {
         status
@@ -325,7 +325,14 @@ impl State {
             };
             if incident.flares && turn.now >= incident.last + turn.times.quiet {
                 self.incidents.remove(&key);
-                self.say(release, change(Event::Recovered), Some(incident.thread), incident.more.max(1), false, turn);
+                self.say(
+                    release,
+                    change(NoticeEvent::Recovered),
+                    Some(incident.thread),
+                    incident.more.max(1),
+                    false,
+                    turn,
+                );
             } else if turn.notice.repeat > 0 && turn.now >= incident.reported + turn.notice.repeat {
                 self.say(release, change(incident.event), Some(incident.thread), incident.more.max(1), true, turn);
                 if let Some(incident) = self.incidents.get_mut(&key) {

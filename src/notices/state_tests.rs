@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Look, MAX_MESSAGES, State, Times, Turn};
+use super::{Look, MAX_MESSAGES, NoticeState, Times, Turn};
 use crate::notices::document::Notice;
-use crate::notices::events::Event;
-use crate::notices::facts::{Facts, Problem, Stage};
+use crate::notices::events::NoticeEvent;
+use crate::notices::facts::{Problem, ResourceFacts, Stage};
 use crate::notices::pods::{Exit, PodFacts};
 
 const QUIET: i64 = 600;
@@ -32,23 +32,23 @@ fn notice(more: &Value) -> Notice {
 /// A notice at work: what is looked at, and the time.
 struct Run {
     notice: Notice,
-    state: State,
+    state: NoticeState,
     now: i64,
 }
 
 impl Run {
     fn new(more: &Value) -> Self {
-        Self { notice: notice(more), state: State { since: 100, ..State::default() }, now: 1000 }
+        Self { notice: notice(more), state: NoticeState { since: 100, ..State::default() }, now: 1000 }
     }
 
-    fn turn(&mut self, act: impl FnOnce(&mut State, &Turn<'_>)) {
+    fn turn(&mut self, act: impl FnOnce(&mut NoticeState, &Turn<'_>)) {
         act(&mut self.state, &Turn { notice: &self.notice, uid: "uid", now: self.now, times: TIMES });
         // As after a restart: all that counts is in the status.
         let text = json!({"state": self.state}).to_string();
-        self.state = State::read(Some(&serde_json::from_str(&text).unwrap()));
+        self.state = NoticeState::read(Some(&serde_json::from_str(&text).unwrap()));
     }
 
-    fn see(&mut self, release: &str, facts: Option<Facts>, created: i64) {
+    fn see(&mut self, release: &str, facts: Option<ResourceFacts>, created: i64) {
         let look = Look { release: release.to_owned(), facts, created, is_first: false };
         self.turn(|state, turn| state.look(look, turn));
     }
@@ -56,11 +56,11 @@ impl Run {
     fn is(&mut self, revision: u64, problem: Option<&str>) {
         let problem =
             problem.map(|reason| Problem { stage: Stage::Failed, reason: reason.into(), about: String::new() });
-        self.see("Web.a/x", Some(Facts { uid: "u".into(), revision, problem, ..Facts::default() }), 500);
+        self.see("Web.a/x", Some(ResourceFacts { uid: "u".into(), revision, problem, ..Facts::default() }), 500);
     }
 
     /// Sends what is due: the events of each message, with counts.
-    fn send(&mut self) -> Vec<Vec<(Event, u64)>> {
+    fn send(&mut self) -> Vec<Vec<(NoticeEvent, u64)>> {
         let due: Vec<_> = self.state.due(self.now).cloned().collect();
         for entry in &due {
             assert!(self.state.strike(&entry.id));
@@ -68,9 +68,9 @@ impl Run {
         due.iter().map(|entry| entry.lines.iter().map(|line| (line.event, line.count)).collect()).collect()
     }
 
-    fn after(&mut self, seconds: i64) -> Vec<Vec<(Event, u64)>> {
+    fn after(&mut self, seconds: i64) -> Vec<Vec<(NoticeEvent, u64)>> {
         self.now += seconds;
-        self.turn(State::remind);
+        self.turn(NoticeState::remind);
         self.send()
     }
 }
@@ -78,12 +78,12 @@ impl Run {
 #[test]
 fn what_was_so_before_is_not_sent() {
     let mut run = Run::new(&json!({}));
-    run.see("Web.a/old", Some(Facts { uid: "u".into(), revision: 4, ..Facts::default() }), 50);
+    run.see("Web.a/old", Some(ResourceFacts { uid: "u".into(), revision: 4, ..Facts::default() }), 50);
     assert!(run.state.outbox.is_empty());
     // What changes later is, and one that is new is followed from the start.
-    run.see("Web.a/old", Some(Facts { uid: "u".into(), revision: 5, ..Facts::default() }), 50);
+    run.see("Web.a/old", Some(ResourceFacts { uid: "u".into(), revision: 5, ..Facts::default() }), 50);
     run.is(1, None);
-    assert_eq!(run.after(30), [[(Event::Upgraded, 1), (Event::Installed, 1)]]);
+    assert_eq!(run.after(30), [[(NoticeEvent::Upgraded, 1), (NoticeEvent::Installed, 1)]]);
     run.is(1, None);
     assert_eq!(run.after(100_000), Vec::<Vec<_>>::new());
 }
@@ -95,16 +95,16 @@ fn a_problem_is_sent_once_repeated_and_ended_in_one_thread() {
     run.is(0, Some("Invalid"));
     assert_eq!(run.after(29), Vec::<Vec<_>>::new());
     let first = run.state.outbox[0].id.clone();
-    assert_eq!(run.after(1), [[(Event::Failed, 1)]]);
+    assert_eq!(run.after(1), [[(NoticeEvent::Failed, 1)]]);
     assert_eq!(run.after(4 * 3600 - 31), Vec::<Vec<_>>::new());
     assert_eq!(run.state.wakes(&run.notice, TIMES), Some(run.now + 1));
     assert_eq!(run.after(1), Vec::<Vec<_>>::new());
     assert!(run.state.outbox[0].lines[0].still);
     assert_eq!(run.state.outbox[0].references(), [&first]);
-    assert_eq!(run.after(30), [[(Event::Failed, 1)]]);
+    assert_eq!(run.after(30), [[(NoticeEvent::Failed, 1)]]);
     run.is(1, None);
     assert_eq!(run.state.outbox[0].references(), [&first]);
-    assert_eq!(run.after(30), [[(Event::Installed, 1), (Event::Recovered, 1)]]);
+    assert_eq!(run.after(30), [[(NoticeEvent::Installed, 1), (NoticeEvent::Recovered, 1)]]);
     assert!(run.state.incidents.is_empty());
     assert_eq!(run.state.wakes(&run.notice, TIMES), None);
 }
@@ -114,14 +114,14 @@ fn nobody_hears_of_the_end_of_what_nobody_heard_of() {
     let mut run = Run::new(&json!({"events": ["Installed"]}));
     run.is(0, Some("Invalid"));
     run.is(1, None);
-    assert_eq!(run.after(30), [[(Event::Installed, 1)]]);
+    assert_eq!(run.after(30), [[(NoticeEvent::Installed, 1)]]);
 }
 
-fn crashed(pods: u64, restarts: u64) -> Facts {
+fn crashed(pods: u64, restarts: u64) -> ResourceFacts {
     let last = Some(Exit { container: "c".into(), code: 1, reason: "Error".into() });
     let pod = PodFacts { uid: "p".into(), workload: "Deployment/w".into(), restarts, last, ..PodFacts::default() };
     let pods = (0..pods).map(|n| (format!("w-{n}"), pod.clone())).collect();
-    Facts { uid: "u".into(), pods, ..Facts::default() }
+    ResourceFacts { uid: "u".into(), pods, ..Facts::default() }
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn five_hundred_pods_that_crash_are_few_messages_which_count_all() {
     }
     assert_eq!(messages.len(), 2, "{messages:?}");
     assert_eq!(counted, 500 * 20);
-    assert_eq!(messages[1][0].0, Event::Recovered);
+    assert_eq!(messages[1][0].0, NoticeEvent::Recovered);
     assert!(run.state.incidents.is_empty());
 }
 
@@ -149,9 +149,9 @@ fn five_hundred_pods_that_crash_are_few_messages_which_count_all() {
 fn an_hour_has_a_limit_and_the_last_message_counts_the_rest() {
     let mut run = Run::new(&json!({"maxPerHour": 3}));
     let mut messages = Vec::new();
-    run.see("Web.a/x", Some(Facts { uid: "u".into(), ..Facts::default() }), 500);
+    run.see("Web.a/x", Some(ResourceFacts { uid: "u".into(), ..Facts::default() }), 500);
     for repairs in 1..=100 {
-        run.see("Web.a/x", Some(Facts { uid: "u".into(), repairs, ..Facts::default() }), 500);
+        run.see("Web.a/x", Some(ResourceFacts { uid: "u".into(), repairs, ..Facts::default() }), 500);
         messages.extend(run.after(31));
     }
     assert_eq!(messages.len(), 3, "{messages:?}");
@@ -165,7 +165,7 @@ fn a_target_that_takes_nothing_for_long_costs_little_and_nothing_is_lost() {
     let mut run = Run::new(&json!({"maxPerHour": 100, "window": "10s"}));
     let mut sum = 0;
     for n in 0..500_u64 {
-        let facts = Facts { uid: "u".into(), revision: 1, ..Facts::default() };
+        let facts = ResourceFacts { uid: "u".into(), revision: 1, ..Facts::default() };
         run.see(&format!("Web.a/x{n}"), Some(facts), 500);
         run.now += 1;
         run.see(&format!("Web.a/x{n}"), None, 500);
@@ -178,7 +178,7 @@ fn a_target_that_takes_nothing_for_long_costs_little_and_nothing_is_lost() {
         run.now += 3600;
         counted += run.state.outbox.iter().map(super::Entry::count).sum::<u64>();
         run.send();
-        run.turn(State::remind);
+        run.turn(NoticeState::remind);
     }
     assert_eq!(counted, sum);
 }
@@ -200,7 +200,7 @@ fn a_certificate_is_reported_if_it_stays_missing_and_its_end_if_it_was_reported(
     let mut run = Run::new(&json!({}));
     let see = |run: &mut Run, is_missing: bool| {
         let certificates = is_missing.then(|| "web".to_owned()).into_iter().collect();
-        run.see("Web.a/x", Some(Facts { uid: "u".into(), revision: 1, certificates, ..Facts::default() }), 500);
+        run.see("Web.a/x", Some(ResourceFacts { uid: "u".into(), revision: 1, certificates, ..Facts::default() }), 500);
     };
     see(&mut run, false);
     run.after(30);
@@ -217,9 +217,9 @@ fn a_certificate_is_reported_if_it_stays_missing_and_its_end_if_it_was_reported(
     assert!(run.state.outbox.is_empty());
     run.after(1);
     assert_eq!(run.state.outbox[0].lines[0].subject, "Certificate/web");
-    assert_eq!(run.after(30), [[(Event::CertificateMissing, 1)]]);
+    assert_eq!(run.after(30), [[(NoticeEvent::CertificateMissing, 1)]]);
     see(&mut run, false);
-    assert_eq!(run.after(30), [[(Event::Recovered, 1)]]);
+    assert_eq!(run.after(30), [[(NoticeEvent::Recovered, 1)]]);
     assert!(run.state.incidents.is_empty() && run.state.pending.is_empty());
     // What goes with its release is forgotten.
     see(&mut run, true);

@@ -18,7 +18,7 @@ use crate::harm;
 
 /// What rendering a template can take.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct NoticeLimits {
     /// Instructions of minijinja.
     pub instructions: u64,
     /// Bytes that are printed.
@@ -30,8 +30,8 @@ pub struct Limits {
 }
 
 /// The limits of a template of a notice.
-pub const LIMITS: Limits =
-    Limits { instructions: 50_000, output: 32 << 10, filtered: 1 << 20, time: Duration::from_secs(2) };
+pub const LIMITS: NoticeLimits =
+    NoticeLimits { instructions: 50_000, output: 32 << 10, filtered: 1 << 20, time: Duration::from_secs(2) };
 /// Bytes of what `join` puts between.
 const SEPARATOR: usize = 16;
 
@@ -89,7 +89,7 @@ impl Template {
         self.render_within(facts, LIMITS)
     }
 
-    fn render_within(&self, facts: &serde_json::Value, limits: Limits) -> Result<String, String> {
+    fn render_within(&self, facts: &serde_json::Value, limits: NoticeLimits) -> Result<String, String> {
         let meter = Arc::new(Meter::new(limits));
         let environment = self.environment(&meter)?;
         let template = environment.get_template("text").map_err(|e| short(&e))?;
@@ -101,13 +101,13 @@ impl Template {
 
 /// What one rendering has taken.
 struct Meter {
-    limits: Limits,
+    limits: NoticeLimits,
     filtered: AtomicUsize,
     end: Instant,
 }
 
 impl Meter {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: NoticeLimits) -> Self {
         Self { limits, filtered: AtomicUsize::new(0), end: Instant::now() + limits.time }
     }
 
@@ -188,11 +188,11 @@ fn short(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{LIMITS, Limits, Template};
+    use super::{LIMITS, NoticeLimits, Template};
     use serde_json::json;
     use std::time::Duration;
 
-    fn render_within(text: &str, limits: Limits) -> Result<String, String> {
+    fn render_within(text: &str, limits: NoticeLimits) -> Result<String, String> {
         let lines = json!([{"name": "a", "count": 3}, {"name": "{{ b }}", "count": 1}]);
         let facts = json!({"name": "shop", "lines": lines, "names": ["x", "y"], "long": "x".repeat(8000)});
         Template::read(text, 8192)?.render_within(&facts, limits)
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_rendering_ends_at_its_deadline() {
-        let limits = Limits { time: Duration::ZERO, ..LIMITS };
+        let limits = NoticeLimits { time: Duration::ZERO, ..LIMITS };
         for text in ["{{ name }}", "{% if name|upper %}{% endif %}"] {
             assert!(render_within(text, limits).unwrap_err().contains("it takes more than 0 seconds"), "{text}");
         }

@@ -4,7 +4,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::document::{Format, MAX_URL, WebhookTls, is_host};
+use super::document::{MAX_URL, WebhookFormat, WebhookTls, is_host};
 use super::message::Message;
 
 /// The header with the name of a message: the same for each attempt.
@@ -80,31 +80,31 @@ impl Url {
 }
 
 /// The body of a request.
-pub fn body(message: &Message, format: Format) -> Vec<u8> {
+pub fn body(message: &Message, format: WebhookFormat) -> Vec<u8> {
     let Message { subject, body, facts, .. } = message;
     let chat = || {
         let text: String = body.chars().take(MAX_CHAT - subject.chars().count().min(300)).collect();
         (subject.as_str(), text)
     };
     let value = match format {
-        Format::Json => {
+        WebhookFormat::Json => {
             let mut all = facts.clone();
             all["subject"] = subject.as_str().into();
             all["body"] = body.as_str().into();
             all["references"] = message.references.clone().into();
             all
         }
-        Format::Slack => {
+        WebhookFormat::Slack => {
             let (subject, text) = chat();
             // `&`, `<` and `>` are Slack's: `<!channel>` would call everybody.
             let plain = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             json!({"text": format!("*{}*\n{}", plain(subject), plain(&text))})
         }
-        Format::Discord => {
+        WebhookFormat::Discord => {
             let (subject, text) = chat();
             json!({"content": format!("**{subject}**\n{text}"), "allowed_mentions": {"parse": []}})
         }
-        Format::Teams => {
+        WebhookFormat::Teams => {
             let (subject, text) = chat();
             let block =
                 |text: &str, weight: &str| json!({"type": "TextBlock", "text": text, "weight": weight, "wrap": true});
@@ -113,7 +113,7 @@ pub fn body(message: &Message, format: Format) -> Vec<u8> {
             json!({"type": "message",
                 "attachments": [{"contentType": "application/vnd.microsoft.card.adaptive", "content": card}]})
         }
-        Format::Alertmanager => alerts(facts),
+        WebhookFormat::Alertmanager => alerts(facts),
     };
     value.to_string().into_bytes()
 }
@@ -148,7 +148,7 @@ pub fn signature(key: &[u8], body: &[u8]) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::{Url, body, signature};
-    use crate::notices::document::{Format, WebhookTls};
+    use crate::notices::document::{WebhookFormat, WebhookTls};
     use crate::notices::message::Message;
     use serde_json::{Value, json};
 
@@ -192,11 +192,11 @@ mod tests {
             facts: json!({"namespace": "n", "notice": "o", "lines": [line]}),
         };
         let of = |format| serde_json::from_slice::<Value>(&body(&message, format)).unwrap();
-        assert_eq!(of(Format::Json)["subject"], "<!channel> S");
-        assert!(of(Format::Slack)["text"].as_str().unwrap().starts_with("*&lt;!channel&gt; S*\nB"));
-        assert!(of(Format::Discord)["content"].as_str().unwrap().chars().count() <= 2000);
-        assert_eq!(of(Format::Teams)["attachments"][0]["content"]["body"][0]["weight"], "Bolder");
-        let alert = &of(Format::Alertmanager)[0];
+        assert_eq!(of(WebhookFormat::Json)["subject"], "<!channel> S");
+        assert!(of(WebhookFormat::Slack)["text"].as_str().unwrap().starts_with("*&lt;!channel&gt; S*\nB"));
+        assert!(of(WebhookFormat::Discord)["content"].as_str().unwrap().chars().count() <= 2000);
+        assert_eq!(of(WebhookFormat::Teams)["attachments"][0]["content"]["body"][0]["weight"], "Bolder");
+        let alert = &of(WebhookFormat::Alertmanager)[0];
         assert_eq!((&alert["endsAt"], &alert["labels"]["name"]), (&json!("t"), &json!("x")));
     }
 

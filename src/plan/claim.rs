@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::kind::switches::TAKE_OWNERSHIP;
+use crate::object::metadata;
 use crate::release::managers;
-use crate::release::object::metadata;
 use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE, marks};
 
 /// Annotation by which Helm knows a hook.

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::kind::ignore::IGNORE_DRIFT;
+use crate::object::ObjectId;
 use crate::release::managers::Survivor;
-use crate::release::object::ObjectId;
 
 /// Repairs of one field within a minute from which the field counts as contested.
 pub const LIMIT: usize = 5;
@@ -115,8 +115,8 @@ impl Contest {
 #[cfg(test)]
 mod tests {
     use super::{Contest, LIMIT};
+    use crate::object::{Gvk, ObjectId};
     use crate::release::managers::Survivor;
-    use crate::release::object::{Gvk, ObjectId};
 
     fn id() -> ObjectId {
         ObjectId { gvk: Gvk::new("", "v1", "ConfigMap"), namespace: Some("ns".into()), name: "a".into() }

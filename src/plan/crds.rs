@@ -11,12 +11,12 @@ pub struct Definition {
     /// As the chart has it.
     pub body: Map<String, Value>,
     /// What.
-    pub action: Action,
+    pub action: CrdAction,
 }
 
 /// The step that a definition needs.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum CrdAction {
     /// It is created.
     Create,
     /// The existing one is replaced with this.
@@ -33,15 +33,15 @@ pub fn action(
     body: &Map<String, Value>,
     live: Option<&Value>,
     outcome: Option<&Value>,
-) -> Option<Action> {
-    let Some(live) = live else { return (policy != Crds::Skip && !served).then_some(Action::Create) };
+) -> Option<CrdAction> {
+    let Some(live) = live else { return (policy != Crds::Skip && !served).then_some(CrdAction::Create) };
     match policy {
         Crds::Skip => None,
         Crds::Replace if outcome.is_some_and(|outcome| differs(live, outcome)) => {
-            Some(Action::Replace(replacement(body, live)))
+            Some(CrdAction::Replace(replacement(body, live)))
         }
         // A definition without one of the chart's versions stays as it is. Nothing is waited for.
-        Crds::Create | Crds::Replace => (!served && serves(live, body)).then_some(Action::Await),
+        Crds::Create | Crds::Replace => (!served && serves(live, body)).then_some(CrdAction::Await),
     }
 }
 
@@ -87,7 +87,7 @@ fn serves(live: &Value, body: &Map<String, Value>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Action, action, replacement};
+    use super::{CrdAction, action, replacement};
     use crate::kind::switches::Crds;
     use serde_json::{Map, Value, json};
 
@@ -100,18 +100,18 @@ mod tests {
     fn a_definition_is_created_left_alone_or_replaced_by_the_policy() {
         let (old, new) = (definition(&["v1"]), definition(&["v1", "v2"]));
         let (old_live, new_live) = (Value::Object(old), Value::Object(new.clone()));
-        let replace = Action::Replace(replacement(&new, &old_live));
+        let replace = CrdAction::Replace(replacement(&new, &old_live));
         for (policy, served, live, expected) in [
             (Crds::Skip, false, None, None),
             (Crds::Skip, false, Some(&old_live), None),
-            (Crds::Create, false, None, Some(Action::Create)),
+            (Crds::Create, false, None, Some(CrdAction::Create)),
             (Crds::Create, true, None, None),
-            (Crds::Create, false, Some(&new_live), Some(Action::Await)),
+            (Crds::Create, false, Some(&new_live), Some(CrdAction::Await)),
             (Crds::Create, false, Some(&old_live), None),
             (Crds::Create, true, Some(&old_live), None),
-            (Crds::Replace, false, None, Some(Action::Create)),
+            (Crds::Replace, false, None, Some(CrdAction::Create)),
             (Crds::Replace, false, Some(&old_live), Some(replace)),
-            (Crds::Replace, false, Some(&new_live), Some(Action::Await)),
+            (Crds::Replace, false, Some(&new_live), Some(CrdAction::Await)),
             (Crds::Replace, true, Some(&new_live), None),
         ] {
             let outcome = live.map(|live| replacement(&new, live));

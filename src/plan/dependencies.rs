@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::situation::Refusal;
-use crate::kind::bounds;
+use crate::bounds;
 use crate::kind::depends_on::{Dependency, Taken};
 use crate::names;
 use crate::object::conditions::Conditions;
@@ -22,7 +22,7 @@ const MAX_VISITED: usize = 200;
 
 /// What is known of a custom resource that another needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum DependencyState {
     /// Not yet whether it exists.
     Unknown,
     /// It does not exist, or nobody serves it; why, as a sentence.
@@ -58,7 +58,7 @@ pub struct Needed {
 impl Needed {
     /// Decides about one dependency. `before` is the entry of the last status for it, if the release is installed: its values stay in use
     /// while the other is not ready.
-    pub fn of(dependency: &Dependency, name: &str, target: &Target, before: Option<&Value>) -> Self {
+    pub fn of(dependency: &Dependency, name: &str, target: &DependencyState, before: Option<&Value>) -> Self {
         let taken = &*dependency.values;
         let last = before.and_then(|entry| entry.get("values")).and_then(Value::as_object);
         let last = last.filter(|values| taken.iter().all(|taken| values.contains_key(&taken.target)));
@@ -68,7 +68,7 @@ impl Needed {
             // Without values, only the first installation waits.
             Err(why) => (Some(why), last.or_else(|| taken.is_empty().then(Map::new))),
         };
-        let (name, unknown) = (name.to_owned(), *target == Target::Unknown);
+        let (name, unknown) = (name.to_owned(), *target == DependencyState::Unknown);
         Self { kind: dependency.kind_group(), name, unready, values, unknown, upgrade_after: dependency.upgrade_after }
     }
 
@@ -90,12 +90,12 @@ fn only(values: &Map<String, Value>, taken: &[Taken]) -> Map<String, Value> {
 }
 
 /// The values that a custom resource gives, or why it gives none.
-fn look(taken: &[Taken], target: &Target) -> Result<Map<String, Value>, String> {
+fn look(taken: &[Taken], target: &DependencyState) -> Result<Map<String, Value>, String> {
     let (generation, status) = match target {
-        Target::Unknown => return Err("it is not known yet".to_owned()),
-        Target::Missing(why) => return Err(why.clone()),
-        Target::Deleting => return Err("it is being deleted".to_owned()),
-        Target::Exists { generation, status } => (*generation, status),
+        DependencyState::Unknown => return Err("it is not known yet".to_owned()),
+        DependencyState::Missing(why) => return Err(why.clone()),
+        DependencyState::Deleting => return Err("it is being deleted".to_owned()),
+        DependencyState::Exists { generation, status } => (*generation, status),
     };
     if status.get("observedGeneration").and_then(Value::as_i64) != Some(generation) {
         return Err("its last change is not handled yet".to_owned());
@@ -209,7 +209,7 @@ pub fn refuse_cycle(way: &[String]) -> Refusal {
 
 #[cfg(test)]
 mod tests {
-    use super::{Needed, Target, before, cycle, enter, hold, together};
+    use super::{DependencyState, Needed, before, cycle, enter, hold, together};
     use crate::kind::depends_on::{Dependency, parse};
     use serde_json::{Map, Value, json};
 
@@ -218,8 +218,8 @@ mod tests {
         parse(&list, true).unwrap().remove(0)
     }
 
-    fn target(generation: i64, status: &Value) -> Target {
-        Target::Exists { generation, status: status.as_object().unwrap().clone() }
+    fn target(generation: i64, status: &Value) -> DependencyState {
+        DependencyState::Exists { generation, status: status.as_object().unwrap().clone() }
     }
 
     fn ready(is: &str, endpoint: Option<&str>) -> Value {
@@ -235,14 +235,14 @@ mod tests {
     fn values_come_from_a_ready_dependency_and_the_last_ones_stay() {
         let dependency = dependency();
         let last = json!({"kind": "Database.g", "name": "d", "ready": true, "values": {"host": "old", "other": 1}});
-        let missing = Target::Missing("it does not exist".to_owned());
+        let missing = DependencyState::Missing("it does not exist".to_owned());
         for (target, first, later) in [
             (target(2, &ready("True", Some("new"))), Ok("new"), Ok("new")),
             (target(3, &ready("True", Some("new"))), Err("Database d: its last change is not handled yet"), Ok("old")),
             (target(2, &ready("False", Some("new"))), Err("Database d: it is not ready (R)"), Ok("old")),
             (target(2, &ready("True", None)), Err("Database d: it is ready, and has no status.endpoint"), Ok("old")),
             (target(2, &json!({"observedGeneration": 2})), Err("Database d: it has no condition Ready"), Ok("old")),
-            (Target::Deleting, Err("Database d: it is being deleted"), Ok("old")),
+            (DependencyState::Deleting, Err("Database d: it is being deleted"), Ok("old")),
             (missing, Err("Database d: it does not exist"), Ok("old")),
         ] {
             for (is_installed, last, expected) in

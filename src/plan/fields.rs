@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::members::progress::MembersStatus;
+use crate::object::ObjectId;
 use crate::release::inventory::Inventory;
 use crate::release::live::Live;
-use crate::release::object::ObjectId;
-use crate::release::status_fields::{Field, RESERVED, Source, StatusFields, is_too_long, names_in};
+use crate::release::status_fields::{Field, FieldSource, RESERVED, StatusFields, is_too_long, names_in};
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Found {
+pub enum FoundField {
     /// It is this.
     Is(Value),
     /// There is none.
@@ -35,27 +35,31 @@ pub struct Seen<'a> {
 }
 
 /// The values of all fields. Only objects that belong to the release count.
-pub fn evaluate(document: &StatusFields, seen: &Seen<'_>, is_ours: impl Fn(&Live) -> bool) -> Vec<(String, Found)> {
+pub fn evaluate(
+    document: &StatusFields,
+    seen: &Seen<'_>,
+    is_ours: impl Fn(&Live) -> bool,
+) -> Vec<(String, FoundField)> {
     let value = |field: &Field| {
         let found = match &field.source {
-            Source::Value(value) => Some(Some(value)),
-            Source::From(place) => seen.inventory.and_then(|inventory| {
+            FieldSource::Value(value) => Some(Some(value)),
+            FieldSource::From(place) => seen.inventory.and_then(|inventory| {
                 let Some(id) = inventory.0.keys().find(|id| place.is(id, seen.namespace)) else { return Some(None) };
                 // An object that is missing is made again soon.
                 let live = seen.live.get(id).filter(|live| is_ours(live))?;
                 live.shown.fields.get(place.path.as_str()).map(Option::as_ref)
             }),
-            Source::Members { document, field } => seen
+            FieldSource::Members { document, field } => seen
                 .members
                 .and_then(|members| members.facts.get(document))
                 .and_then(|facts| facts.get(field))
                 .map(Some),
         };
         match found {
-            None => Found::Unknown,
+            None => FoundField::Unknown,
             Some(found) => {
                 let fit = found.and_then(|value| field.kind.fit(value)).filter(|value| !is_too_long(value));
-                fit.map_or(Found::Absent, Found::Is)
+                fit.map_or(FoundField::Absent, FoundField::Is)
             }
         }
     };
@@ -63,16 +67,16 @@ pub fn evaluate(document: &StatusFields, seen: &Seen<'_>, is_ours: impl Fn(&Live
 }
 
 /// Whether the values differ from those of a status.
-pub fn is_news(fields: &[(String, Found)], status: &Map<String, Value>) -> bool {
+pub fn is_news(fields: &[(String, FoundField)], status: &Map<String, Value>) -> bool {
     fields.iter().any(|(name, found)| match found {
-        Found::Is(value) => status.get(name) != Some(value),
-        Found::Absent => status.contains_key(name),
-        Found::Unknown => false,
+        FoundField::Is(value) => status.get(name) != Some(value),
+        FoundField::Absent => status.contains_key(name),
+        FoundField::Unknown => false,
     })
 }
 
 /// Enters the values into a status, and removes those that the chart does not name any more.
-pub fn enter(status: &mut Map<String, Value>, fields: &[(String, Found)]) {
+pub fn enter(status: &mut Map<String, Value>, fields: &[(String, FoundField)]) {
     let is_named = |name: &str| fields.iter().any(|(field, _)| field == name);
     let left: Vec<String> = names_in(status).filter(|name| !is_named(name)).map(str::to_owned).collect();
     for name in left {
@@ -80,9 +84,9 @@ pub fn enter(status: &mut Map<String, Value>, fields: &[(String, Found)]) {
     }
     for (name, found) in fields.iter().filter(|(name, _)| !RESERVED.contains(&name.as_str())) {
         match found {
-            Found::Is(value) => drop(status.insert(name.clone(), value.clone())),
-            Found::Absent => drop(status.remove(name)),
-            Found::Unknown => {}
+            FoundField::Is(value) => drop(status.insert(name.clone(), value.clone())),
+            FoundField::Absent => drop(status.remove(name)),
+            FoundField::Unknown => {}
         }
     }
     if let Some(Value::Object(release)) = status.get_mut("release") {
@@ -102,22 +106,23 @@ pub fn remove(status: &mut Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, Seen, enter, evaluate, is_news, remove};
+    use super::{FoundField, Seen, enter, evaluate, is_news, remove};
     use crate::members::progress::MembersStatus;
+    use crate::object::field_path::FieldPath;
+    use crate::object::{Gvk, ObjectId};
     use crate::release::inventory::{Inventory, Reference};
     use crate::release::live::Live;
-    use crate::release::object::{Gvk, ObjectId};
-    use crate::release::status_fields::{Field, FieldPath, FieldType, Place, Source, StatusFields};
+    use crate::release::status_fields::{Field, FieldPlace, FieldSource, FieldType, StatusFields};
     use serde_json::{Map, Value, json};
     use std::collections::BTreeMap;
 
-    fn field(name: &str, kind: FieldType, source: Source) -> Field {
+    fn field(name: &str, kind: FieldType, source: FieldSource) -> Field {
         Field { name: name.into(), kind, source, column: false, description: None }
     }
 
-    fn from(path: &str) -> Source {
+    fn from(path: &str) -> FieldSource {
         let path = FieldPath::parse(path).unwrap();
-        Source::From(Place {
+        FieldSource::From(FieldPlace {
             api_version: "v1".into(),
             kind: "Service".into(),
             namespace: None,
@@ -133,10 +138,10 @@ mod tests {
 
     #[test]
     fn each_source_gives_its_value_and_what_is_not_known_stays() {
-        let members = Source::Members { document: "db".into(), field: "ready".into() };
+        let members = FieldSource::Members { document: "db".into(), field: "ready".into() };
         let document = StatusFields {
             fields: vec![
-                field("endpoint", FieldType::String, Source::Value(json!("web:80"))),
+                field("endpoint", FieldType::String, FieldSource::Value(json!("web:80"))),
                 field("port", FieldType::String, from(".spec.port")),
                 field("ip", FieldType::String, from(".status.ip")),
                 field("wrong", FieldType::Integer, from(".spec.type")),
@@ -155,14 +160,14 @@ mod tests {
         members.facts.insert("db".into(), map(json!({"ready": 2})));
         let seen = Seen { namespace: "ns", inventory: Some(&inventory), live: &live, members: Some(&members) };
         let found = evaluate(&document, &seen, |_| true);
-        let values: Vec<&Found> = found.iter().map(|(_, found)| found).collect();
+        let values: Vec<&FoundField> = found.iter().map(|(_, found)| found).collect();
         let expected = [
-            Found::Is(json!("web:80")),
-            Found::Is(json!("80")),
-            Found::Absent,
-            Found::Absent,
-            Found::Unknown,
-            Found::Is(json!(2)),
+            FoundField::Is(json!("web:80")),
+            FoundField::Is(json!("80")),
+            FoundField::Absent,
+            FoundField::Absent,
+            FoundField::Unknown,
+            FoundField::Is(json!(2)),
         ];
         assert_eq!(values, expected.iter().collect::<Vec<_>>());
         let mut status = map(json!({"phase": "Old", "ip": "10.0.0.1", "later": "kept", "conditions": [],
@@ -178,6 +183,6 @@ mod tests {
         assert_eq!(Value::Object(status), json!({"conditions": [], "release": {"revision": 1}}));
         // An object of somebody else shows nothing, and neither does one that is not known.
         let found = evaluate(&document, &Seen { members: None, ..seen }, |_| false);
-        assert!(found[1..].iter().all(|(_, found)| *found == Found::Unknown), "{found:?}");
+        assert!(found[1..].iter().all(|(_, found)| *found == FoundField::Unknown), "{found:?}");
     }
 }

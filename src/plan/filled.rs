@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::release::object::Gvk;
+use crate::object::Gvk;
 
 /// Annotations by which cert-manager's injector fills the CA of a webhook, a definition or an `APIService` (cert-manager 1.18,
 /// `pkg/controller/cainjector`).
@@ -57,7 +57,7 @@ fn without_bundle(config: Option<&mut Value>) {
 #[cfg(test)]
 mod tests {
     use super::leave_out;
-    use crate::release::object::Gvk;
+    use crate::object::Gvk;
     use serde_json::{Value, json};
 
     #[test]

@@ -9,20 +9,20 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::PlanStep;
-use super::situation::{Facts, RevisionKind};
+use super::situation::{RevisionKind, SituationFacts};
 use super::stamp::stamp;
 use crate::mask::Text;
+use crate::object::{Gvk, ObjectId};
 use crate::release::digest::Hasher;
 use crate::release::hook_run::{HOOK, HookOutcome, HookRun};
 use crate::release::live::Live;
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 use crate::release::record::{HookRecord, Phase};
 
 /// When hooks run. Only Helm runs `test` hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are Helm's")]
-pub enum Event {
+pub enum HookEvent {
     PreInstall,
     PostInstall,
     PreUpgrade,
@@ -33,7 +33,7 @@ pub enum Event {
     PostDelete,
 }
 
-impl Event {
+impl HookEvent {
     /// Helm's word for it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Event {
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for HookEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -129,7 +129,7 @@ impl Hook {
 
     /// The object that is sent for a run. With an owner reference, garbage collection would delete the object as soon as somebody deletes
     /// the custom resource in the foreground. Then an annotation names the owner instead.
-    pub fn body(&self, revision: u64, event: Event, owner: &Owner, foreground: bool) -> Map<String, Value> {
+    pub fn body(&self, revision: u64, event: HookEvent, owner: &Owner, foreground: bool) -> Map<String, Value> {
         let mut body = self.body.clone();
         let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return body };
         if event.is_deletion() && foreground {
@@ -147,7 +147,7 @@ impl Hook {
     }
 
     /// Whether the object is of this run of the hook.
-    pub fn is_run(&self, run: &HookRun, revision: u64, event: Event) -> bool {
+    pub fn is_run(&self, run: &HookRun, revision: u64, event: HookEvent) -> bool {
         run.revision == revision && &*run.event == event.as_str() && *run.digest == *self.digest
     }
 
@@ -174,11 +174,11 @@ impl Hook {
         !self.is_definition() && (default || policies.iter().any(|p| p == policy.as_str()))
     }
 
-    fn runs_at(&self, event: Event) -> bool {
+    fn runs_at(&self, event: HookEvent) -> bool {
         self.record.events.iter().any(|e| e == event.as_str())
     }
 
-    fn phase(&self, event: Event) -> Phase {
+    fn phase(&self, event: HookEvent) -> Phase {
         let last = &self.record.last_run;
         match last.event.as_deref() {
             Some(of) if of == event.as_str() => last.phase,
@@ -201,11 +201,11 @@ pub struct Progress {
 }
 
 /// The hooks of an event, in the order in which they run.
-pub fn of_event(hooks: &[Hook], event: Event) -> Vec<&Hook> {
+pub fn of_event(hooks: &[Hook], event: HookEvent) -> Vec<&Hook> {
     order(hooks, event).into_iter().map(|at| &hooks[at]).collect()
 }
 
-fn order(hooks: &[Hook], event: Event) -> Vec<usize> {
+fn order(hooks: &[Hook], event: HookEvent) -> Vec<usize> {
     let mut order: Vec<usize> = (0..hooks.len()).filter(|i| hooks[*i].runs_at(event)).collect();
     // The record has them sorted by kind, and Helm's sort by weight is stable.
     order.sort_by(|a, b| {
@@ -216,7 +216,7 @@ fn order(hooks: &[Hook], event: Event) -> Vec<usize> {
 }
 
 /// The next steps of an event of a revision.
-pub fn next(facts: &Facts, hooks: &[Hook], revision: u64, event: Event) -> Progress {
+pub fn next(facts: &SituationFacts, hooks: &[Hook], revision: u64, event: HookEvent) -> Progress {
     let order = order(hooks, event);
     let mut steps = Vec::new();
     let mut started = Vec::new();
@@ -262,7 +262,13 @@ pub fn next(facts: &Facts, hooks: &[Hook], revision: u64, event: Event) -> Progr
 }
 
 /// The objects that are deleted after a hook failed: its own, and those of earlier hooks that succeeded, by their policies.
-pub fn after_failure(facts: &Facts, hooks: &[Hook], revision: u64, event: Event, failed: usize) -> Vec<usize> {
+pub fn after_failure(
+    facts: &SituationFacts,
+    hooks: &[Hook],
+    revision: u64,
+    event: HookEvent,
+    failed: usize,
+) -> Vec<usize> {
     let is_live = |hook: &Hook| run(facts, hook, revision, event).is_some();
     let succeeded = |hook: &Hook| hook.phase(event) == Phase::Succeeded && is_live(hook);
     let goes = |(i, hook): &(usize, &Hook)| {
@@ -276,7 +282,7 @@ pub fn after_failure(facts: &Facts, hooks: &[Hook], revision: u64, event: Event,
 }
 
 /// Whether a hook of the newest revision runs, and how long a change of the inputs waits for it.
-pub fn running(facts: &Facts) -> Option<i64> {
+pub fn running(facts: &SituationFacts) -> Option<i64> {
     let newest = facts.history.last()?.revision;
     let timeout = facts.switches.hook_timeout().as_secs().cast_signed();
     let runs = facts.live.values().filter_map(|live| live.hook.as_deref());
@@ -288,15 +294,15 @@ pub fn running(facts: &Facts) -> Option<i64> {
 
 /// Whether the release has a hook that runs at its deletion.
 pub fn has_deletion_hooks(hooks: &[Hook]) -> bool {
-    hooks.iter().any(|hook| hook.runs_at(Event::PreDelete) || hook.runs_at(Event::PostDelete))
+    hooks.iter().any(|hook| hook.runs_at(HookEvent::PreDelete) || hook.runs_at(HookEvent::PostDelete))
 }
 
 /// Whether any hook runs at an event.
-pub fn has(hooks: &[Hook], event: Event) -> bool {
+pub fn has(hooks: &[Hook], event: HookEvent) -> bool {
     hooks.iter().any(|hook| hook.runs_at(event))
 }
 
-fn run<'a>(facts: &'a Facts, hook: &Hook, revision: u64, event: Event) -> Option<&'a HookRun> {
+fn run<'a>(facts: &'a SituationFacts, hook: &Hook, revision: u64, event: HookEvent) -> Option<&'a HookRun> {
     let live: &Live = facts.live.get(&hook.id)?;
     live.hook.as_deref().filter(|run| hook.is_run(run, revision, event))
 }

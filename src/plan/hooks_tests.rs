@@ -1,12 +1,12 @@
 //! A row for each state of a hook, and what follows.
 
-use super::{Event, Hook, Progress, next, running};
+use super::{Hook, HookEvent, Progress, next, running};
 use crate::mask::Text;
+use crate::object::Gvk;
 use crate::plan::PlanStep;
-use crate::plan::situation::{Facts, Situation, situation};
+use crate::plan::situation::{Situation, SituationFacts, situation};
 use crate::release::hook_run::{HookOutcome, HookRun};
 use crate::release::live::Live;
-use crate::release::object::Gvk;
 use crate::release::owner::Owner;
 use crate::release::record::{HookRecord, LastRun, Phase, Status};
 use crate::release::secret::Revision;
@@ -24,7 +24,7 @@ fn owner() -> Owner {
     }
 }
 
-fn hook(name: &str, kind: &str, weight: i64, policies: &[&str], last: (Phase, Option<Event>)) -> Hook {
+fn hook(name: &str, kind: &str, weight: i64, policies: &[&str], last: (Phase, Option<HookEvent>)) -> Hook {
     let api = if kind == "Job" { "batch/v1" } else { "v1" };
     let record = HookRecord {
         name: name.into(),
@@ -38,13 +38,13 @@ fn hook(name: &str, kind: &str, weight: i64, policies: &[&str], last: (Phase, Op
     Hook::read(record, &owner(), |_| true).unwrap()
 }
 
-const NEVER: (Phase, Option<Event>) = (Phase::None, None);
-const RUNS: (Phase, Option<Event>) = (Phase::Running, Some(Event::PreUpgrade));
-const SUCCEEDED: (Phase, Option<Event>) = (Phase::Succeeded, Some(Event::PreUpgrade));
-const FAILED: (Phase, Option<Event>) = (Phase::Failed, Some(Event::PreUpgrade));
+const NEVER: (Phase, Option<HookEvent>) = (Phase::None, None);
+const RUNS: (Phase, Option<HookEvent>) = (Phase::Running, Some(HookEvent::PreUpgrade));
+const SUCCEEDED: (Phase, Option<HookEvent>) = (Phase::Succeeded, Some(HookEvent::PreUpgrade));
+const FAILED: (Phase, Option<HookEvent>) = (Phase::Failed, Some(HookEvent::PreUpgrade));
 
 /// The live objects of hooks of revision 2, created at 1000; a hook may run for 300 seconds.
-fn facts(live: &[(&Hook, HookOutcome)], now: i64) -> Facts {
+fn facts(live: &[(&Hook, HookOutcome)], now: i64) -> SituationFacts {
     let live = live.iter().map(|(hook, outcome)| {
         let run = HookRun {
             revision: 2,
@@ -56,15 +56,15 @@ fn facts(live: &[(&Hook, HookOutcome)], now: i64) -> Facts {
         let live = Live { hook: Some(Box::new(run)), ..Live::example() };
         (hook.id.clone(), live)
     });
-    Facts { now, live: live.collect(), ..Facts::default() }
+    SituationFacts { now, live: live.collect(), ..Facts::default() }
 }
 
-fn pre_upgrade(facts: &Facts, hooks: &[Hook]) -> Progress {
-    next(facts, hooks, 2, Event::PreUpgrade)
+fn pre_upgrade(facts: &SituationFacts, hooks: &[Hook]) -> Progress {
+    next(facts, hooks, 2, HookEvent::PreUpgrade)
 }
 
 fn start(hook: usize, again: bool) -> PlanStep {
-    PlanStep::StartHook { hook, event: Event::PreUpgrade, again }
+    PlanStep::StartHook { hook, event: HookEvent::PreUpgrade, again }
 }
 
 #[test]
@@ -77,14 +77,14 @@ fn hooks_start_by_weight_and_name_and_only_what_has_to_end_is_waited_for() {
     ];
     let progress = pre_upgrade(&facts(&[], 1000), &hooks);
     assert_eq!(progress, Progress { steps: vec![start(2, false), start(1, false), start(0, false)], done: false });
-    assert_eq!(next(&facts(&[], 0), &hooks, 2, Event::PreDelete), Progress { steps: vec![], done: true });
+    assert_eq!(next(&facts(&[], 0), &hooks, 2, HookEvent::PreDelete), Progress { steps: vec![], done: true });
 }
 
 #[test]
 fn a_hook_is_as_its_record_and_its_object_say() {
-    let event = Event::PreUpgrade;
+    let event = HookEvent::PreUpgrade;
     let fail = |why: &'static str, timeout| PlanStep::FailHook { hook: 0, event, why: why.into(), timeout };
-    let other = (Phase::Succeeded, Some(Event::PostInstall));
+    let other = (Phase::Succeeded, Some(HookEvent::PostInstall));
     let failed = || HookOutcome::Failed("no".into());
     let table = [
         ("it never ran", NEVER, None, 1000, vec![start(0, false)], false),
@@ -138,7 +138,7 @@ fn what_succeeded_is_deleted_by_policy_when_all_did_and_its_record_says_so() {
     assert!(!pre_upgrade(&running, &hooks).steps.iter().any(|s| matches!(s, PlanStep::DeleteHook(_))));
     let all = [0, 1, 2].map(|i| (&hooks[i], HookOutcome::Succeeded));
     let progress = pre_upgrade(&facts(&all, 1000), &hooks);
-    let finish = PlanStep::FinishHook { hook: 1, event: Event::PreUpgrade };
+    let finish = PlanStep::FinishHook { hook: 1, event: HookEvent::PreUpgrade };
     assert_eq!(progress.steps, [finish, PlanStep::DeleteHook(1), PlanStep::DeleteHook(0)]);
     // A crash came before the deletion.
     let noted = [hook("a", "Job", 0, &policy, SUCCEEDED)];
@@ -172,7 +172,7 @@ fn a_change_of_the_inputs_waits_for_the_hook_that_runs_but_not_longer_than_it_ma
             kinds: Vec::new(),
         }]
     };
-    let of = |outcome, now| Facts {
+    let of = |outcome, now| SituationFacts {
         finalized: true,
         inputs: Some("now".into()),
         history: history(),
@@ -182,7 +182,7 @@ fn a_change_of_the_inputs_waits_for_the_hook_that_runs_but_not_longer_than_it_ma
     assert_eq!(running(&of(HookOutcome::Running, 1299)), Some(1300));
     assert_eq!(situation(&of(HookOutcome::Running, 1300)), Situation::Changed);
     assert_eq!(situation(&of(HookOutcome::Succeeded, 1299)), Situation::Changed);
-    let deleted = Facts { deleting: true, ..of(HookOutcome::Running, 1299) };
+    let deleted = SituationFacts { deleting: true, ..of(HookOutcome::Running, 1299) };
     assert_eq!(situation(&deleted), Situation::Uninstall);
 }
 
@@ -219,7 +219,7 @@ fn the_outcome_is_read_from_a_job_and_a_pod_and_other_kinds_succeed_by_existing(
 fn the_object_of_a_delete_hook_survives_a_deletion_in_the_foreground() {
     let hook = hook("a", "Job", 0, &[], NEVER);
     for (event, foreground, owned) in
-        [(Event::PreUpgrade, true, true), (Event::PreDelete, false, true), (Event::PreDelete, true, false)]
+        [(HookEvent::PreUpgrade, true, true), (HookEvent::PreDelete, false, true), (HookEvent::PreDelete, true, false)]
     {
         let body = hook.body(2, event, &owner(), foreground);
         let metadata = &body["metadata"];
@@ -231,19 +231,19 @@ fn the_object_of_a_delete_hook_survives_a_deletion_in_the_foreground() {
 
 #[test]
 fn a_hook_that_runs_before_and_after_has_run_before_once_it_runs_after() {
-    let after = (Phase::Succeeded, Some(Event::PostUpgrade));
+    let after = (Phase::Succeeded, Some(HookEvent::PostUpgrade));
     let hooks = [
         hook("account", "ConfigMap", -10, &["before-hook-creation", "hook-succeeded"], after),
-        hook("patch", "Job", 0, &[], (Phase::Running, Some(Event::PostUpgrade))),
+        hook("patch", "Job", 0, &[], (Phase::Running, Some(HookEvent::PostUpgrade))),
     ];
     let mut facts = facts(&[(&hooks[1], HookOutcome::Running)], 1100);
     for live in facts.live.values_mut() {
         live.hook.as_mut().unwrap().event = "post-upgrade".into();
     }
     assert_eq!(pre_upgrade(&facts, &hooks), Progress { steps: vec![], done: true });
-    let waits = PlanStep::AwaitHook { hook: 1, event: Event::PostUpgrade, until: 1300 };
-    assert_eq!(next(&facts, &hooks, 2, Event::PostUpgrade), Progress { steps: vec![waits], done: false });
+    let waits = PlanStep::AwaitHook { hook: 1, event: HookEvent::PostUpgrade, until: 1300 };
+    assert_eq!(next(&facts, &hooks, 2, HookEvent::PostUpgrade), Progress { steps: vec![waits], done: false });
     // What ran after an upgrade says nothing of an installation.
     let [account, _] = hooks;
-    assert_eq!(account.phase(Event::PreInstall), Phase::None);
+    assert_eq!(account.phase(HookEvent::PreInstall), Phase::None);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::kind::go_bool;
-use crate::release::object::Gvk;
+use crate::object::Gvk;
 
 /// helm-operator's annotation: an object that cannot be changed is recreated.
 pub const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
@@ -109,7 +109,7 @@ fn contains(live: &Value, wanted: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{ROLLBACK_FORCE, Remake, UPGRADE_FORCE, changed, claim_sizes, differ_in_labels, is_allowed, remake};
-    use crate::release::object::Gvk;
+    use crate::object::Gvk;
     use serde_json::{Value, json};
 
     #[test]

@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 
 use super::stamp::Stamped;
 use crate::kind::ignore::Ignore;
+use crate::object::{Gvk, ObjectId};
 use crate::release::fields::Fields;
 use crate::release::managers;
-use crate::release::object::{Gvk, ObjectId};
 
 const REPLICAS: &str = "/spec/replicas";
 
@@ -129,9 +129,9 @@ fn tokens(pointer: &str) -> Vec<String> {
 mod tests {
     use super::{autoscaled, leave};
     use crate::kind::ignore::{self, Ignore};
+    use crate::object::{Gvk, ObjectId};
     use crate::plan::stamp::Stamped;
     use crate::release::managers;
-    use crate::release::object::{Gvk, ObjectId};
     use serde_json::{Value, json};
 
     fn object(gvk: &Gvk, name: &str, spec: &Value) -> Stamped {
@@ -151,8 +151,9 @@ mod tests {
         json!({"manager": manager, "operation": "Update", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}})
     }
 
+    /// C4.
     #[test]
-    fn c4_replicas_are_an_autoscalers_once_it_has_set_them() {
+    fn replicas_are_an_autoscalers_once_it_has_set_them() {
         let now = deployment(&json!({"replicas": 1, "paused": false}));
         let other = deployment(&json!({"replicas": 2, "paused": false}));
         let none = deployment(&json!({"paused": false}));
@@ -179,8 +180,9 @@ mod tests {
         }
     }
 
+    /// C4.
     #[test]
-    fn c4_who_scales_to_zero_owns_nothing_and_is_followed_where_an_autoscaler_is() {
+    fn who_scales_to_zero_owns_nothing_and_is_followed_where_an_autoscaler_is() {
         let now = deployment(&json!({"replicas": 2, "paused": false}));
         let other = deployment(&json!({"replicas": 1, "paused": false}));
         let managed = [ours(&json!({"f:paused": {}}))];
@@ -199,8 +201,9 @@ mod tests {
         assert!(!managers::is_scaled_to_zero(&owned, &json!({"spec": {"replicas": 0}})));
     }
 
+    /// C4.
     #[test]
-    fn c4_the_targets_of_autoscalers_are_found() {
+    fn the_targets_of_autoscalers_are_found() {
         let hpa = Gvk::new("autoscaling", "v2", "HorizontalPodAutoscaler");
         let keda = Gvk::new("keda.sh", "v1alpha1", "ScaledObject");
         let target = |target: Value| json!({"scaleTargetRef": target});

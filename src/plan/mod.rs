@@ -34,16 +34,16 @@ use std::sync::Arc;
 use crate::kind::switches::DeletionPolicy;
 use crate::mask::Text;
 use crate::members::document::Members;
+use crate::object::{Gvk, ObjectId};
 use crate::release::live::Live;
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
 use crate::release::secret::{MAX_KINDS, Revision};
 use crate::release::status_fields::StatusFields;
 use crds::Definition;
-use hooks::{Event, Hook};
+use hooks::{Hook, HookEvent};
 use objects::{applies, is_ours, is_own_namespace, is_same, prune, repair};
 use operations::document::Operations;
-use situation::{Facts, RevisionKind, Situation, newest_operation, operation};
+use situation::{RevisionKind, Situation, SituationFacts, newest_operation, operation};
 use stamp::Stamped;
 
 /// What the release should consist of.
@@ -137,7 +137,7 @@ pub enum PlanStep {
         /// Index in [`Desired::hooks`].
         hook: usize,
         /// What for.
-        event: Event,
+        event: HookEvent,
         /// The previous run failed, and its object blocks this one.
         again: bool,
     },
@@ -146,7 +146,7 @@ pub enum PlanStep {
         /// Index.
         hook: usize,
         /// What for.
-        event: Event,
+        event: HookEvent,
         /// Deadline.
         until: i64,
     },
@@ -155,14 +155,14 @@ pub enum PlanStep {
         /// Index.
         hook: usize,
         /// What for.
-        event: Event,
+        event: HookEvent,
     },
     /// Records that a hook failed, and with it the operation.
     FailHook {
         /// Index.
         hook: usize,
         /// What for.
-        event: Event,
+        event: HookEvent,
         /// A sentence.
         why: Text,
         /// It timed out, and is not tried again.
@@ -269,7 +269,7 @@ impl Plan {
 }
 
 /// The writes that follow from a situation.
-pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
+pub fn plan(facts: &SituationFacts, situation: &Situation, desired: &Desired) -> Plan {
     let head = facts.history.last();
     let newest = head.map_or(0, |r| r.revision);
     match situation {
@@ -317,7 +317,7 @@ pub fn plan(facts: &Facts, situation: &Situation, desired: &Desired) -> Plan {
 }
 
 /// The inputs differ from those of the newest revision, or those are unknown.
-fn changed(facts: &Facts, desired: &Desired, newest: u64) -> Plan {
+fn changed(facts: &SituationFacts, desired: &Desired, newest: u64) -> Plan {
     let head = facts.history.last();
     let deployed = head.is_some_and(|r| r.status == Status::Deployed);
     if deployed && desired.hooks_equal && is_same(desired) {
@@ -331,7 +331,7 @@ fn changed(facts: &Facts, desired: &Desired, newest: u64) -> Plan {
 }
 
 /// A new revision.
-fn begin(facts: &Facts, desired: &Desired, operation: RevisionKind) -> Plan {
+fn begin(facts: &SituationFacts, desired: &Desired, operation: RevisionKind) -> Plan {
     let revision = facts.history.last().map_or(0, |r| r.revision) + 1;
     let verb = if operation == RevisionKind::Install { Verb::Install } else { Verb::Upgrade };
     if operation == RevisionKind::Install && is_recorded_last(facts, desired) {
@@ -350,8 +350,8 @@ fn begin(facts: &Facts, desired: &Desired, operation: RevisionKind) -> Plan {
 /// objects show that an attempt was cut off. So all of them must name their owner, none may have to be waited for, and the kinds to
 /// search must be written with the finalizer, in the same plan. If another custom resource wants the same release name, the record comes
 /// first.
-fn is_recorded_last(facts: &Facts, desired: &Desired) -> bool {
-    let mut waits = [Event::before(RevisionKind::Install), Event::after(RevisionKind::Install)].into_iter();
+fn is_recorded_last(facts: &SituationFacts, desired: &Desired) -> bool {
+    let mut waits = [HookEvent::before(RevisionKind::Install), HookEvent::after(RevisionKind::Install)].into_iter();
     facts.history.is_empty()
         && !facts.finalized
         && !facts.rivals
@@ -364,19 +364,19 @@ fn is_recorded_last(facts: &Facts, desired: &Desired) -> bool {
 }
 
 /// Whether an object is in the namespace of the release, where an attempt that was cut off is searched for.
-fn is_here(facts: &Facts, object: &Stamped) -> bool {
+fn is_here(facts: &SituationFacts, object: &Stamped) -> bool {
     object.id.namespace.as_deref() == Some(&*facts.release_namespace)
 }
 
 /// Brings a revision whose record exists to `deployed`, or as far as is possible now.
-fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: RevisionKind) -> Vec<PlanStep> {
+fn finish(facts: &SituationFacts, desired: &Desired, revision: u64, operation: RevisionKind) -> Vec<PlanStep> {
     let hooks = if facts.switches.hooks { desired.hooks.as_slice() } else { &[] };
-    let before = hooks::next(facts, hooks, revision, Event::before(operation));
+    let before = hooks::next(facts, hooks, revision, HookEvent::before(operation));
     let mut steps = before.steps;
     if !before.done {
         return steps;
     }
-    let after = Event::after(operation);
+    let after = HookEvent::after(operation);
     let pending = |r: &&Revision| r.revision == revision && r.status == operation.pending();
     let applied = facts.history.last().filter(pending).filter(|r| r.inventory.is_some());
     if applied.is_none() {
@@ -419,7 +419,7 @@ fn finish(facts: &Facts, desired: &Desired, revision: u64, operation: RevisionKi
 }
 
 /// The first object of a revision that is not ready, and why.
-fn not_ready(facts: &Facts, head: &Revision) -> Option<Text> {
+fn not_ready(facts: &SituationFacts, head: &Revision) -> Option<Text> {
     head.inventory.iter().flat_map(|i| i.0.keys()).find_map(|id| match facts.live.get(id) {
         None if head.inventory.as_ref().is_some_and(|i| i.0[id].finished) => None,
         None => Some(Text::own(format!("{id}: it does not exist"))),
@@ -428,7 +428,7 @@ fn not_ready(facts: &Facts, head: &Revision) -> Option<Text> {
     })
 }
 
-fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
+fn uninstall(facts: &SituationFacts, desired: &Desired) -> Plan {
     let newest = facts.history.last().map_or(0, |r| r.revision);
     if facts.switches.deletion_policy == DeletionPolicy::Orphan {
         let owned = facts.live.iter().filter(|(_, live)| is_ours(facts, live) && live.owner_uid.is_some());
@@ -438,13 +438,13 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
     // Hooks that cannot run, or have nothing that they belong to, do not hold up the rest (docs/design/applying.md D2).
     let runs_hooks = facts.switches.hooks && !facts.namespace_goes && facts.foreign.is_none();
     let hooks = if runs_hooks { desired.hooks.as_slice() } else { &[] };
-    let before = hooks::next(facts, hooks, newest, Event::PreDelete);
+    let before = hooks::next(facts, hooks, newest, HookEvent::PreDelete);
     let mut steps = before.steps;
     if !before.done {
         return Plan::new(Verb::Uninstall, newest, steps);
     }
     steps.extend(remove_all(facts, desired));
-    let after = hooks::next(facts, hooks, newest, Event::PostDelete);
+    let after = hooks::next(facts, hooks, newest, HookEvent::PostDelete);
     steps.extend(after.steps);
     if !after.done {
         return Plan::new(Verb::Uninstall, newest, steps);
@@ -459,7 +459,7 @@ fn uninstall(facts: &Facts, desired: &Desired) -> Plan {
 }
 
 /// Deletes what the release has or had, in the reverse order of its installation.
-fn remove_all(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
+fn remove_all(facts: &SituationFacts, desired: &Desired) -> Vec<PlanStep> {
     let recorded: BTreeMap<&ObjectId, &Stamped> =
         desired.previous.iter().flatten().chain(&desired.objects).map(|o| (&o.id, o)).collect();
     let mut steps = Vec::new();
@@ -486,7 +486,7 @@ fn remove_all(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
     steps
 }
 
-fn finalizer(facts: &Facts) -> impl Iterator<Item = PlanStep> + use<> {
+fn finalizer(facts: &SituationFacts) -> impl Iterator<Item = PlanStep> + use<> {
     (!facts.finalized).then_some(PlanStep::Finalize).into_iter()
 }
 

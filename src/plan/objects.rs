@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::situation::{Drift, Facts};
+use super::situation::{Drift, SituationFacts};
 use super::stamp::Stamped;
 use super::{Desired, PlanStep};
+use crate::object::ObjectId;
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::live::Live;
-use crate::release::object::ObjectId;
 use crate::release::record::Status;
 
 /// How the live objects differ from the newest revision's inventory.
-pub fn drift(facts: &Facts) -> Vec<Drift> {
+pub fn drift(facts: &SituationFacts) -> Vec<Drift> {
     let Some(inventory) = facts.history.last().and_then(|r| r.inventory.as_ref()) else { return Vec::new() };
     let mut drift = Vec::new();
     for (id, reference) in &inventory.0 {
@@ -41,23 +41,23 @@ pub fn drift(facts: &Facts) -> Vec<Drift> {
 }
 
 /// Whether a Job or a Pod that is gone had finished. Then it is not missing: its work is done, and to do it again may harm.
-fn has_ended(facts: &Facts, id: &ObjectId, reference: &Reference) -> bool {
+fn has_ended(facts: &SituationFacts, id: &ObjectId, reference: &Reference) -> bool {
     facts.ended.get(id) == Some(&reference.uid)
 }
 
 /// Whether a Job or a Pod of the newest revision has finished, and the inventory does not say so yet.
-pub fn has_finished(facts: &Facts) -> bool {
+pub fn has_finished(facts: &SituationFacts) -> bool {
     let inventory = facts.history.last().and_then(|r| r.inventory.as_ref());
     inventory.is_some_and(|inventory| inventory.0.iter().any(|(id, reference)| is_news(facts, id, reference)))
 }
 
-fn is_news(facts: &Facts, id: &ObjectId, reference: &Reference) -> bool {
+fn is_news(facts: &SituationFacts, id: &ObjectId, reference: &Reference) -> bool {
     let finished = |live: &Live| live.finished && live.uid == reference.uid;
     !reference.finished && facts.live.get(id).map_or_else(|| has_ended(facts, id, reference), finished)
 }
 
 /// Marks in an inventory what has finished.
-pub fn note_finished(facts: &Facts, inventory: &mut Inventory) {
+pub fn note_finished(facts: &SituationFacts, inventory: &mut Inventory) {
     for (id, reference) in &mut inventory.0 {
         reference.finished |= is_news(facts, id, reference);
     }
@@ -95,7 +95,7 @@ pub fn is_same(desired: &Desired) -> bool {
 
 /// Brings the objects to a revision that follows a deployed one. Objects that the chart renders as before, and that have not drifted,
 /// are kept. After any other revision all objects are applied, since their state is unknown.
-pub fn upgrade(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
+pub fn upgrade(facts: &SituationFacts, desired: &Desired) -> Vec<PlanStep> {
     let deployed = facts.history.last().filter(|r| r.status == Status::Deployed);
     let (Some(inventory), Some(previous)) = (deployed.and_then(|r| r.inventory.as_ref()), &desired.previous) else {
         return applies(facts, desired);
@@ -123,7 +123,7 @@ pub fn upgrade(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
 }
 
 /// Applies all objects in their order.
-pub fn applies(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
+pub fn applies(facts: &SituationFacts, desired: &Desired) -> Vec<PlanStep> {
     let known: BTreeSet<&ObjectId> =
         facts.history.iter().filter_map(|r| r.inventory.as_ref()).flat_map(|i| i.0.keys()).collect();
     let force = |id: &ObjectId| known.contains(id) || facts.live.contains_key(id);
@@ -133,7 +133,7 @@ pub fn applies(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
 }
 
 /// Objects that earlier revisions had and this one lacks: from the last record, and by label and owner (docs/design/applying.md D1).
-pub fn prune(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
+pub fn prune(facts: &SituationFacts, desired: &Desired) -> Vec<PlanStep> {
     // An object that the chart now writes in another version of its group is still the same object.
     let wanted = desired.objects.iter().map(|o| &o.id).chain(&desired.left_out);
     let wanted: BTreeSet<_> = wanted.map(ObjectId::in_any_version).collect();
@@ -154,7 +154,7 @@ pub fn prune(facts: &Facts, desired: &Desired) -> Vec<PlanStep> {
 }
 
 /// Whether an object names somebody else as its owner: it is not touched, whatever a record or a hook says.
-pub fn is_others(facts: &Facts, live: &Live) -> bool {
+pub fn is_others(facts: &SituationFacts, live: &Live) -> bool {
     match (&live.owner_uid, &live.marks) {
         (Some(uid), _) => *uid != facts.uid,
         (None, Some(marks)) => *marks != facts.marks,
@@ -163,12 +163,12 @@ pub fn is_others(facts: &Facts, live: &Live) -> bool {
 }
 
 /// An object is pruned only when it names this custom resource as its owner and we have applied it, whatever a record lists.
-pub fn is_ours(facts: &Facts, live: &Live) -> bool {
+pub fn is_ours(facts: &SituationFacts, live: &Live) -> bool {
     live.digest.is_some() && !live.kept && names_owner(facts, live)
 }
 
 /// Whether an object names the custom resource as its owner.
-pub fn names_owner(facts: &Facts, live: &Live) -> bool {
+pub fn names_owner(facts: &SituationFacts, live: &Live) -> bool {
     match &live.owner_uid {
         Some(uid) => *uid == facts.uid,
         None => live.marks.as_ref() == Some(&facts.marks),
@@ -177,7 +177,7 @@ pub fn names_owner(facts: &Facts, live: &Live) -> bool {
 
 /// Whether an object is the namespace that holds the custom resource or the release: with it everything would go, the custom resource or
 /// the record included.
-pub fn is_own_namespace(facts: &Facts, id: &ObjectId) -> bool {
+pub fn is_own_namespace(facts: &SituationFacts, id: &ObjectId) -> bool {
     let is_own = *id.name == *facts.namespace || *id.name == *facts.release_namespace;
     id.gvk.group.is_empty() && &*id.gvk.kind == "Namespace" && is_own
 }

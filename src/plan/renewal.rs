@@ -19,14 +19,14 @@ pub fn next(objects: &[Stamped], now: i64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::next;
+    use crate::object::Object;
     use crate::plan::stamp::Stamped;
-    use crate::release::object::Object;
     use serde_json::{Value, json};
 
     fn object(annotations: &Value) -> Stamped {
         let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "annotations": annotations}});
         let object = Object::from_body(body.as_object().cloned().unwrap()).unwrap();
-        let id = crate::release::object::ObjectId { gvk: object.gvk.clone(), namespace: None, name: "a".into() };
+        let id = crate::object::ObjectId { gvk: object.gvk.clone(), namespace: None, name: "a".into() };
         Stamped { id, body: object.body, kept: false }
     }
 

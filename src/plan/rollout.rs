@@ -14,7 +14,7 @@ const MAX_NAMES: usize = 10;
 
 /// Where a custom resource is in a roll-out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum RolloutPhase {
     /// It has the chart before, and may move.
     Waits,
     /// It has the chart before, and stays: why, as the end of a sentence that begins with its name.
@@ -31,11 +31,11 @@ pub enum State {
 
 /// A custom resource of the kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member<K> {
+pub struct RolloutMember<K> {
     /// Its name.
     pub key: K,
     /// Where it is.
-    pub state: State,
+    pub state: RolloutPhase,
     /// It may move now: its values have been checked.
     pub may_move: bool,
     /// It belongs to those that move first.
@@ -84,30 +84,30 @@ pub struct Decision<K> {
 }
 
 /// Decides what is done next. Times are in seconds since 1970.
-pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[Member<K>], now: i64) -> Decision<K> {
+pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[RolloutMember<K>], now: i64) -> Decision<K> {
     let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     let mut times = Vec::new();
     let (mut failed, mut tried, mut busy, mut canaries_busy) = (0, 0, 0, false);
-    let mut waiting: Vec<&Member<K>> = Vec::new();
+    let mut waiting: Vec<&RolloutMember<K>> = Vec::new();
     for member in members {
         let until = match &member.state {
-            State::Waits => {
+            RolloutPhase::Waits => {
                 waiting.push(member);
                 continue;
             }
-            State::Left(_) => continue,
-            State::Failed(_) => {
+            RolloutPhase::Left(_) => continue,
+            RolloutPhase::Failed(_) => {
                 failed += 1;
                 continue;
             }
-            State::Moves(since) | State::Tries(since) => since.saturating_add(seconds(policy.deadline)),
-            State::Ready(since) => since.saturating_add(seconds(policy.pause)),
+            RolloutPhase::Moves(since) | RolloutPhase::Tries(since) => since.saturating_add(seconds(policy.deadline)),
+            RolloutPhase::Ready(since) => since.saturating_add(seconds(policy.pause)),
         };
-        let moves = matches!(member.state, State::Moves(_) | State::Tries(_));
+        let moves = matches!(member.state, RolloutPhase::Moves(_) | RolloutPhase::Tries(_));
         if moves && until <= now {
             failed += 1;
         } else if until > now {
-            tried += usize::from(matches!(member.state, State::Tries(_)));
+            tried += usize::from(matches!(member.state, RolloutPhase::Tries(_)));
             times.push(until);
             busy += 1;
             canaries_busy |= member.is_canary;
@@ -124,7 +124,8 @@ pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[Member<K>], now: i64)
         let phase = if goes_back { Phase::RollBack } else { Phase::Stopped };
         return decided(phase, Vec::new());
     }
-    if waiting.is_empty() && !members.iter().any(|m| matches!(m.state, State::Moves(_) | State::Tries(_))) {
+    if waiting.is_empty() && !members.iter().any(|m| matches!(m.state, RolloutPhase::Moves(_) | RolloutPhase::Tries(_)))
+    {
         return decided(Phase::Complete, Vec::new());
     }
     if policy.paused {
@@ -147,7 +148,7 @@ pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[Member<K>], now: i64)
 /// What is reported of a roll-out: the phase, how many custom resources are where, and the first that failed or are left.
 pub fn report<K: std::fmt::Display>(
     chart: &str,
-    members: &[Member<K>],
+    members: &[RolloutMember<K>],
     phase: Phase,
     policy: &Rollout,
     now: i64,
@@ -161,18 +162,18 @@ pub fn report<K: std::fmt::Display>(
             since.saturating_add(deadline) <= now
         };
         let place = match &member.state {
-            State::Waits => 0,
-            State::Moves(since) | State::Tries(since) if late(*since) => {
+            RolloutPhase::Waits => 0,
+            RolloutPhase::Moves(since) | RolloutPhase::Tries(since) if late(*since) => {
                 failed.push(format!("{name}: not ready after {} s", policy.deadline.as_secs()));
                 3
             }
-            State::Moves(_) | State::Tries(_) => 1,
-            State::Ready(_) => 2,
-            State::Failed(why) => {
+            RolloutPhase::Moves(_) | RolloutPhase::Tries(_) => 1,
+            RolloutPhase::Ready(_) => 2,
+            RolloutPhase::Failed(why) => {
                 failed.push(format!("{name}: {why}"));
                 3
             }
-            State::Left(why) => {
+            RolloutPhase::Left(why) => {
                 left.push(format!("{name}: {why}"));
                 4
             }
@@ -195,7 +196,7 @@ pub fn report<K: std::fmt::Display>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Decision, Member, Phase, State, decide, report};
+    use super::{Decision, Phase, RolloutMember, RolloutPhase, decide, report};
     use crate::kind::rollout::Rollout;
     use serde_json::json;
 
@@ -203,8 +204,8 @@ mod tests {
         Rollout::read(fields).unwrap().unwrap()
     }
 
-    fn members(states: &[(&'static str, State)]) -> Vec<Member<&'static str>> {
-        let member = |(key, state): &(&'static str, State)| Member {
+    fn members(states: &[(&'static str, RolloutPhase)]) -> Vec<RolloutMember<&'static str>> {
+        let member = |(key, state): &(&'static str, RolloutPhase)| RolloutMember {
             key: key.trim_start_matches('*').trim_end_matches(['!', '?']),
             may_move: !key.ends_with('?'),
             state: state.clone(),
@@ -214,13 +215,13 @@ mod tests {
         states.iter().map(member).collect()
     }
 
-    fn failed() -> State {
-        State::Failed("no".into())
+    fn failed() -> RolloutPhase {
+        RolloutPhase::Failed("no".into())
     }
 
     #[test]
     fn who_moves_next() {
-        use State::{Left, Moves, Ready, Tries, Waits};
+        use RolloutPhase::{Left, Moves, Ready, Tries, Waits};
         let one = json!({});
         let two = json!({"maxConcurrent": 2});
         let canary = json!({"maxConcurrent": 2, "canary": {"matchLabels": {"a": "b"}}, "pause": "60s"});
@@ -292,17 +293,23 @@ mod tests {
     #[test]
     fn a_report_counts_all_and_names_a_few() {
         let mut all = members(&[
-            ("w", State::Waits),
-            ("m", State::Moves(999)),
-            ("r", State::Ready(1)),
-            ("late", State::Moves(1)),
+            ("w", RolloutPhase::Waits),
+            ("m", RolloutPhase::Moves(999)),
+            ("r", RolloutPhase::Ready(1)),
+            ("late", RolloutPhase::Moves(1)),
         ]);
         let more: Vec<String> = (10..30).map(|n| format!("x{n}")).collect();
-        let mut all: Vec<Member<String>> = all
+        let mut all: Vec<RolloutMember<String>> = all
             .drain(..)
-            .map(|m| Member { key: m.key.to_owned(), state: m.state, may_move: true, is_canary: false, is_ready: true })
+            .map(|m| RolloutMember {
+                key: m.key.to_owned(),
+                state: m.state,
+                may_move: true,
+                is_canary: false,
+                is_ready: true,
+            })
             .collect();
-        all.extend(more.into_iter().map(|key| Member {
+        all.extend(more.into_iter().map(|key| RolloutMember {
             key,
             state: failed(),
             may_move: true,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::hooks;
 use super::objects::{drift, has_finished};
 use crate::kind::switches::{OnFailure, Switches};
+use crate::object::{Gvk, ObjectId};
 use crate::release::live::Live;
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
 use crate::release::secret::Revision;
 
@@ -17,7 +17,7 @@ use crate::release::secret::Revision;
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, and the table of situations reads them one by one"
 )]
-pub struct Facts {
+pub struct SituationFacts {
     /// uid of the custom resource.
     pub uid: Box<str>,
     /// Namespace of the custom resource.
@@ -196,7 +196,7 @@ impl Situation {
 }
 
 /// The first row that fits wins; the order is the safety argument.
-pub fn situation(facts: &Facts) -> Situation {
+pub fn situation(facts: &SituationFacts) -> Situation {
     let head = facts.history.last();
     let same_inputs = head.is_some_and(|r| r.inputs.is_some() && r.inputs == facts.inputs);
     let status = head.map(|r| r.status);
@@ -251,7 +251,7 @@ fn is_pending(status: Option<Status>) -> bool {
 }
 
 /// The attempts are spent, and the newest revision is not a good one.
-fn given_up(facts: &Facts) -> Situation {
+fn given_up(facts: &SituationFacts) -> Situation {
     let Some((head, older)) = facts.history.split_last() else { return Situation::Blocked };
     let half_done = matches!(
         head.status,

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
 use super::filled;
-use crate::release::object::{Gvk, Object, ObjectId};
+use crate::object::{Gvk, Object, ObjectId};
 use crate::release::owner::{
     CHART_LABEL, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE,
 };
@@ -112,7 +112,7 @@ fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Strin
 #[cfg(test)]
 mod tests {
     use super::{stamp, stamp_all};
-    use crate::release::object::Object;
+    use crate::object::Object;
     use crate::release::owner::owner;
     use serde_json::{Value, json};
 

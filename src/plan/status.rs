@@ -16,9 +16,9 @@ use super::reasons::CONDITIONS;
 use super::situation::{Drift, Situation};
 use crate::members::conditions::{ClusterCondition, TYPES};
 use crate::members::progress::MembersStatus;
+use crate::object::ObjectId;
 use crate::object::conditions::{Condition, ConditionsWriter, bound};
 use crate::release::live::{Health, Scale};
-use crate::release::object::ObjectId;
 use crate::release::record::ChartLabel;
 
 /// Reason of the condition and the event about annotations that the kind does not allow.
@@ -91,7 +91,7 @@ pub struct Report<'a> {
     /// The custom resources that it needs.
     pub dependencies: &'a [Needed],
     /// The fields that the chart names; `None` keeps what the status has.
-    pub fields: Option<&'a [(String, fields::Found)]>,
+    pub fields: Option<&'a [(String, fields::FoundField)]>,
     /// The workload that the subresource `scale` is about, if the kind has one and the release one workload.
     pub scale: Option<&'a Scale>,
 }

@@ -4,12 +4,12 @@
 
 use super::{Failure, Manifest, Release, Report, patch, status, uninstalled};
 use crate::members::progress::MembersStatus;
+use crate::object::{Gvk, ObjectId};
 use crate::plan::Verb;
 use crate::plan::attempts::{self, MAX_ATTEMPTS, Retry};
 use crate::plan::reasons::CONDITIONS;
 use crate::plan::situation::{Drift, Situation};
 use crate::release::live::Health;
-use crate::release::object::{Gvk, ObjectId};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -177,7 +177,7 @@ fn after_the_last_attempt_it_says_that_it_gave_up_and_a_rollback_leaves_that_as_
 /// docs/design/applying.md A3: a failure after the last attempt starts nothing again, even if it comes before the operator knows what to
 /// do.
 #[test]
-fn a3_a_rollback_that_is_held_up_gives_no_attempt_back_and_leaves_the_reason() {
+fn a_rollback_that_is_held_up_gives_no_attempt_back_and_leaves_the_reason() {
     let objects = BTreeMap::new();
     let last = Failure { reason: "HookFailed", message: "no".into(), retry: Retry::Never };
     let old = Map::new();

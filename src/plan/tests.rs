@@ -5,17 +5,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::crds::{Action, Definition};
+use super::crds::{CrdAction, Definition};
 use super::hooks::Hook;
 use super::operations::document::Operations;
-use super::situation::{Drift, Facts, Refusal, Situation, situation};
+use super::situation::{Drift, Refusal, Situation, SituationFacts, situation};
 use super::stamp::Stamped;
 use super::{Desired, PlanStep, Verb, plan};
 use crate::kind::switches::{DeletionPolicy, HELM_TIMEOUT, OnFailure, Switches};
 use crate::members::document::Members;
+use crate::object::{Gvk, ObjectId};
 use crate::release::inventory::{Inventory, Reference};
 use crate::release::live::Live;
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::owner::Owner;
 use crate::release::record::{HookRecord, LastRun, Status};
 use crate::release::secret::Revision;
@@ -60,8 +60,8 @@ fn revision(revision: u64, status: Status, inputs: Option<&str>, names: Option<&
     }
 }
 
-fn facts(history: Vec<Revision>, names: &[&str]) -> Facts {
-    Facts {
+fn facts(history: Vec<Revision>, names: &[&str]) -> SituationFacts {
+    SituationFacts {
         release_namespace: "ns".into(),
         uid: "cr".into(),
         finalized: true,
@@ -105,15 +105,15 @@ fn every_situation_has_its_row() {
     let pending = || vec![revision(1, Status::PendingInstall, Some("now"), None)];
     let two = ["a", "b"].as_slice();
     let until = |at| deployed("now").into_iter().map(|r| Revision { render_after: Some(at), ..r }).collect::<Vec<_>>();
-    let table: Vec<(&str, Facts, Situation)> = vec![
+    let table: Vec<(&str, SituationFacts, Situation)> = vec![
         ("nothing exists", facts(vec![], &[]), Situation::New),
         ("all is well", facts(deployed("now"), two), Situation::Settled),
         ("the spec changed", facts(deployed("before"), two), Situation::Changed),
-        ("its time is not over", Facts { now: 99, ..facts(until(100), two) }, Situation::Settled),
-        ("its time is over", Facts { now: 100, ..facts(until(100), two) }, Situation::Changed),
+        ("its time is not over", SituationFacts { now: 99, ..facts(until(100), two) }, Situation::Settled),
+        ("its time is over", SituationFacts { now: 100, ..facts(until(100), two) }, Situation::Changed),
         (
             "its time is over, and the values are known to fail",
-            Facts { now: 100, spent: true, ..facts(until(100), two) },
+            SituationFacts { now: 100, spent: true, ..facts(until(100), two) },
             Situation::Blocked,
         ),
         ("a crash stopped the install", facts(pending(), &["a"]), Situation::Unfinished),
@@ -126,7 +126,7 @@ fn every_situation_has_its_row() {
         ("a human upgraded", facts(vec![revision(2, Status::Deployed, None, None)], two), Situation::Changed),
         (
             "a human's upgrade runs",
-            Facts { busy: true, ..facts(vec![revision(2, Status::PendingUpgrade, None, None)], two) },
+            SituationFacts { busy: true, ..facts(vec![revision(2, Status::PendingUpgrade, None, None)], two) },
             Situation::Waiting,
         ),
         (
@@ -139,50 +139,58 @@ fn every_situation_has_its_row() {
             facts(vec![revision(1, Status::Uninstalled, None, None)], &[]),
             Situation::New,
         ),
-        ("deleted", Facts { deleting: true, ..facts(deployed("now"), two) }, Situation::Uninstall),
+        ("deleted", SituationFacts { deleting: true, ..facts(deployed("now"), two) }, Situation::Uninstall),
         (
             "deleted, the chart is gone",
-            Facts { deleting: true, inputs: None, refusal: refusal(), ..facts(deployed("x"), two) },
+            SituationFacts { deleting: true, inputs: None, refusal: refusal(), ..facts(deployed("x"), two) },
             Situation::Uninstall,
         ),
-        ("deleted, not ours", Facts { deleting: true, finalized: false, ..facts(vec![], &[]) }, Situation::Leave),
+        (
+            "deleted, not ours",
+            SituationFacts { deleting: true, finalized: false, ..facts(vec![], &[]) },
+            Situation::Leave,
+        ),
         (
             "another custom resource comes first",
-            Facts { awaits: refusal(), ..facts(vec![], &[]) },
+            SituationFacts { awaits: refusal(), ..facts(vec![], &[]) },
             Situation::Awaiting(refusal().unwrap()),
         ),
         (
             "another custom resource is needed now",
-            Facts { awaits: refusal(), ..facts(deployed("before"), two) },
+            SituationFacts { awaits: refusal(), ..facts(deployed("before"), two) },
             Situation::Awaiting(refusal().unwrap()),
         ),
         (
             "another custom resource is needed now, and an object is missing",
-            Facts { awaits: refusal(), ..facts(deployed("before"), &["a"]) },
+            SituationFacts { awaits: refusal(), ..facts(deployed("before"), &["a"]) },
             Situation::Drifted(vec![Drift::Missing(id("b"))]),
         ),
         (
             "the chart is missing",
-            Facts { inputs: None, refusal: refusal(), ..facts(vec![], &[]) },
+            SituationFacts { inputs: None, refusal: refusal(), ..facts(vec![], &[]) },
             Situation::Refused(refusal().unwrap()),
         ),
         (
             "the chart broke, what is deployed is intact",
-            Facts { inputs: None, refusal: refusal(), ..facts(deployed("x"), two) },
+            SituationFacts { inputs: None, refusal: refusal(), ..facts(deployed("x"), two) },
             Situation::Refused(refusal().unwrap()),
         ),
         (
             "the chart broke, and an object is gone",
-            Facts { inputs: None, refusal: refusal(), ..facts(deployed("x"), &["a"]) },
+            SituationFacts { inputs: None, refusal: refusal(), ..facts(deployed("x"), &["a"]) },
             Situation::Drifted(vec![Drift::Missing(id("b"))]),
         ),
-        ("the values are known to fail", Facts { spent: true, ..facts(deployed("x"), two) }, Situation::Blocked),
+        (
+            "the values are known to fail",
+            SituationFacts { spent: true, ..facts(deployed("x"), two) },
+            Situation::Blocked,
+        ),
         (
             "the values are known to fail, and an object is gone",
-            Facts { spent: true, ..facts(deployed("x"), &["b"]) },
+            SituationFacts { spent: true, ..facts(deployed("x"), &["b"]) },
             Situation::Drifted(vec![Drift::Missing(id("a"))]),
         ),
-        ("a first install is known to fail", Facts { spent: true, ..facts(vec![], &[]) }, Situation::Blocked),
+        ("a first install is known to fail", SituationFacts { spent: true, ..facts(vec![], &[]) }, Situation::Blocked),
         ("an object is gone", facts(deployed("now"), &["a"]), Situation::Drifted(vec![Drift::Missing(id("b"))])),
         (
             "an object too many",
@@ -198,30 +206,33 @@ fn every_situation_has_its_row() {
 #[test]
 fn a_change_waits_for_another_custom_resource_and_what_is_deployed_is_kept() {
     let two = ["a", "b"].as_slice();
-    let table: Vec<(&str, Facts, Situation)> = vec![
+    let table: Vec<(&str, SituationFacts, Situation)> = vec![
         (
             "another custom resource is upgraded first",
-            Facts { holds: refusal(), ..facts(deployed("before"), two) },
+            SituationFacts { holds: refusal(), ..facts(deployed("before"), two) },
             Situation::Awaiting(refusal().unwrap()),
         ),
         (
             "another custom resource is upgraded first, and an object is missing",
-            Facts { holds: refusal(), ..facts(deployed("before"), &["a"]) },
+            SituationFacts { holds: refusal(), ..facts(deployed("before"), &["a"]) },
             Situation::Drifted(vec![Drift::Missing(id("b"))]),
         ),
         (
             "another custom resource is upgraded, and nothing is to be changed here",
-            Facts { holds: refusal(), ..facts(deployed("now"), two) },
+            SituationFacts { holds: refusal(), ..facts(deployed("now"), two) },
             Situation::Settled,
         ),
         (
             "another custom resource is upgraded, and the own upgrade has begun",
-            Facts { holds: refusal(), ..facts(vec![revision(2, Status::PendingUpgrade, Some("now"), None)], two) },
+            SituationFacts {
+                holds: refusal(),
+                ..facts(vec![revision(2, Status::PendingUpgrade, Some("now"), None)], two)
+            },
             Situation::Unfinished,
         ),
         (
             "another custom resource is upgraded first, and the last upgrade failed",
-            Facts { holds: refusal(), ..facts(vec![revision(2, Status::Failed, Some("before"), None)], two) },
+            SituationFacts { holds: refusal(), ..facts(vec![revision(2, Status::Failed, Some("before"), None)], two) },
             Situation::Awaiting(refusal().unwrap()),
         ),
     ];
@@ -245,7 +256,7 @@ fn rolling_back(status: Status) -> Vec<Revision> {
 
 #[test]
 fn what_failed_for_good_goes_where_the_switch_says_and_stays_there() {
-    let spent = |history, on_failure| Facts {
+    let spent = |history, on_failure| SituationFacts {
         spent: true,
         switches: Switches { on_failure, ..Switches::default() },
         ..facts(history, &["a", "b"])
@@ -282,44 +293,45 @@ fn what_failed_for_good_goes_where_the_switch_says_and_stays_there() {
         assert_eq!(situation(&spent(history, on_failure)), expected, "{name}, {on_failure:?}");
     }
     // New inputs do not wait for the rollback. The old inputs finish it.
-    let moved = Facts { inputs: Some("later".into()), ..facts(rolling_back(Status::PendingRollback), &[]) };
+    let moved = SituationFacts { inputs: Some("later".into()), ..facts(rolling_back(Status::PendingRollback), &[]) };
     assert_eq!(situation(&moved), Situation::Changed);
-    let taken_back = Facts { inputs: Some("before".into()), ..facts(rolling_back(Status::PendingRollback), &[]) };
+    let taken_back =
+        SituationFacts { inputs: Some("before".into()), ..facts(rolling_back(Status::PendingRollback), &[]) };
     assert_eq!(situation(&taken_back), Situation::Unfinished);
 }
 
 #[test]
 fn between_two_attempts_nothing_is_tried_but_what_is_deployed_is_kept() {
-    let pausing = |history, names| Facts { pausing: true, ..facts(history, names) };
+    let pausing = |history, names| SituationFacts { pausing: true, ..facts(history, names) };
     assert_eq!(situation(&pausing(failed_upgrade(), &["a", "b"])), Situation::Waiting);
     assert_eq!(situation(&pausing(deployed("before"), &["a", "b"])), Situation::Waiting);
     let drift = Situation::Drifted(vec![Drift::Missing(id("b"))]);
     assert_eq!(situation(&pausing(deployed("before"), &["a"])), drift);
-    let deleted = Facts { deleting: true, ..pausing(failed_upgrade(), &["a"]) };
+    let deleted = SituationFacts { deleting: true, ..pausing(failed_upgrade(), &["a"]) };
     assert_eq!(situation(&deleted), Situation::Waiting, "a deletion whose hook failed; its attempts are its own");
 }
 
 #[test]
 fn a_pause_stops_everything_but_a_deletion() {
     let switches = Switches { paused: true, ..Switches::default() };
-    let paused = |facts| Facts { switches: switches.clone(), ..facts };
+    let paused = |facts| SituationFacts { switches: switches.clone(), ..facts };
     assert_eq!(situation(&paused(facts(vec![], &[]))), Situation::Paused(vec![]));
     assert_eq!(situation(&paused(facts(failed_upgrade(), &[]))), Situation::Paused(vec![]));
     let drifted = situation(&paused(facts(deployed("now"), &["a"])));
     assert_eq!(drifted, Situation::Paused(vec![Drift::Missing(id("b"))]));
-    let deleted = Facts { deleting: true, ..facts(deployed("now"), &["a"]) };
+    let deleted = SituationFacts { deleting: true, ..facts(deployed("now"), &["a"]) };
     assert_eq!(situation(&paused(deleted)), Situation::Uninstall);
 }
 
 #[test]
 fn who_asks_for_a_pass_gets_one_that_renders() {
-    let asked = Facts { asked: true, ..facts(deployed("now"), &["a", "b"]) };
+    let asked = SituationFacts { asked: true, ..facts(deployed("now"), &["a", "b"]) };
     assert_eq!(situation(&asked), Situation::Changed);
 }
 
 #[test]
 fn a_rollback_is_a_revision_with_the_objects_of_the_last_good_one() {
-    let facts = Facts { spent: true, ..facts(failed_upgrade(), &["a", "new"]) };
+    let facts = SituationFacts { spent: true, ..facts(failed_upgrade(), &["a", "new"]) };
     let plan = plan(&facts, &Situation::RollBack(1), &desired(&["a", "b"], Some(&["a", "new"])));
     assert_eq!((plan.verb, plan.revision), (Verb::RollBack, 3));
     assert_eq!(
@@ -333,7 +345,7 @@ fn a_rollback_is_a_revision_with_the_objects_of_the_last_good_one() {
             PlanStep::MarkDeployed(3),
         ]
     );
-    let crashed = Facts { history: rolling_back(Status::PendingRollback), ..facts };
+    let crashed = SituationFacts { history: rolling_back(Status::PendingRollback), ..facts };
     let resumed = super::plan(&crashed, &Situation::Unfinished, &desired(&["a", "b"], None));
     assert_eq!((resumed.verb, resumed.revision), (Verb::RollBack, 3));
 }
@@ -356,7 +368,7 @@ fn a_release_of_which_nothing_was_ever_deployed_is_installed_and_not_upgraded() 
 #[test]
 fn an_orphan_keeps_objects_and_records_and_loses_its_owner() {
     let switches = Switches { deletion_policy: DeletionPolicy::Orphan, ..Switches::default() };
-    let facts = Facts { deleting: true, switches, ..facts(deployed("now"), &["a", "b"]) };
+    let facts = SituationFacts { deleting: true, switches, ..facts(deployed("now"), &["a", "b"]) };
     let plan = plan(&facts, &Situation::Uninstall, &desired(&["a", "b"], None));
     assert_eq!(plan.steps, [PlanStep::Orphan(id("a")), PlanStep::Orphan(id("b")), PlanStep::Unfinalize]);
 }
@@ -395,7 +407,7 @@ fn a_changed_field_and_another_uid_are_drift_and_a_kept_or_foreign_object_is_no_
 
 #[test]
 fn the_finalizer_comes_before_the_first_write() {
-    let facts = Facts { finalized: false, ..facts(vec![], &[]) };
+    let facts = SituationFacts { finalized: false, ..facts(vec![], &[]) };
     let plan = plan(&facts, &Situation::New, &desired(&["a"], None));
     assert_eq!(
         plan.steps,
@@ -437,9 +449,9 @@ fn hook(event: &str) -> Hook {
 
 #[test]
 fn a_first_revision_is_recorded_once_where_its_objects_tell_whose_they_are() {
-    let new = || Facts { finalized: false, ..facts(vec![], &[]) };
+    let new = || SituationFacts { finalized: false, ..facts(vec![], &[]) };
     let all = || Desired { objects: vec![owned("a"), owned("b")], ..desired(&[], None) };
-    let begin = |facts: &Facts, desired: &Desired| plan(facts, &Situation::New, desired);
+    let begin = |facts: &SituationFacts, desired: &Desired| plan(facts, &Situation::New, desired);
     assert_eq!(
         begin(&new(), &all()).steps,
         [
@@ -452,15 +464,18 @@ fn a_first_revision_is_recorded_once_where_its_objects_tell_whose_they_are() {
     let hooked = |event| Desired { hooks: vec![hook(event)], ..all() };
     assert!(begin(&new(), &hooked("pre-upgrade")).is_recorded_last(), "such a hook does not run");
     let off = Switches { hooks: false, ..Switches::default() };
-    assert!(begin(&Facts { switches: off, ..new() }, &hooked("pre-install")).is_recorded_last(), "no hook runs");
+    assert!(
+        begin(&SituationFacts { switches: off, ..new() }, &hooked("pre-install")).is_recorded_last(),
+        "no hook runs"
+    );
     let timeout = Switches { timeout: Some(HELM_TIMEOUT), ..Switches::default() };
     let uninstalled = vec![revision(1, Status::Uninstalled, None, None)];
     for (why, facts, desired) in [
-        ("an attempt was cut off", Facts { finalized: true, ..new() }, all()),
-        ("the objects are elsewhere", Facts { release_namespace: "other".into(), ..new() }, all()),
-        ("another wants the name", Facts { rivals: true, ..new() }, all()),
-        ("the objects are waited for", Facts { switches: timeout, ..new() }, all()),
-        ("it was uninstalled", Facts { history: uninstalled, ..new() }, all()),
+        ("an attempt was cut off", SituationFacts { finalized: true, ..new() }, all()),
+        ("the objects are elsewhere", SituationFacts { release_namespace: "other".into(), ..new() }, all()),
+        ("another wants the name", SituationFacts { rivals: true, ..new() }, all()),
+        ("the objects are waited for", SituationFacts { switches: timeout, ..new() }, all()),
+        ("it was uninstalled", SituationFacts { history: uninstalled, ..new() }, all()),
         ("a hook comes before", new(), hooked("pre-install")),
         ("a hook comes after", new(), hooked("post-install")),
         ("one has no owner", new(), Desired { objects: vec![owned("a"), object("b", "x")], ..all() }),
@@ -475,7 +490,7 @@ fn a_first_revision_is_recorded_once_where_its_objects_tell_whose_they_are() {
 
 #[test]
 fn an_upgrade_applies_only_what_changed_or_is_not_as_it_was_applied() {
-    let steps = |change: fn(&mut Facts, &mut Desired)| {
+    let steps = |change: fn(&mut SituationFacts, &mut Desired)| {
         let (mut facts, mut desired) =
             (facts(deployed("before"), &["a", "b"]), desired(&["a", "b"], Some(&["a", "b"])));
         desired.objects[1] = object("b", "new");
@@ -545,7 +560,7 @@ fn drift_repairs_only_the_object_that_drifted() {
 
 #[test]
 fn an_uninstall_goes_in_reverse_and_ends_with_records_and_finalizer() {
-    let facts = Facts { deleting: true, ..facts(deployed("now"), &["a", "b", "stray"]) };
+    let facts = SituationFacts { deleting: true, ..facts(deployed("now"), &["a", "b", "stray"]) };
     let plan = plan(&facts, &Situation::Uninstall, &desired(&["a", "gone", "b"], None));
     let prune = |name: &str, uid: Option<&str>| PlanStep::Prune { id: id(name), uid: uid.map(Into::into) };
     assert_eq!(
@@ -563,7 +578,7 @@ fn an_uninstall_goes_in_reverse_and_ends_with_records_and_finalizer() {
 
 #[test]
 fn an_uninstall_looks_at_an_object_that_is_not_marked_ours_before_it_deletes_it() {
-    let mut facts = Facts { deleting: true, ..facts(deployed("now"), &["a"]) };
+    let mut facts = SituationFacts { deleting: true, ..facts(deployed("now"), &["a"]) };
     facts.live.get_mut(&id("a")).unwrap().digest = None;
     let steps = plan(&facts, &Situation::Uninstall, &desired(&["a"], None)).steps;
     assert_eq!(steps[0], PlanStep::Prune { id: id("a"), uid: None });
@@ -571,14 +586,14 @@ fn an_uninstall_looks_at_an_object_that_is_not_marked_ours_before_it_deletes_it(
 
 #[test]
 fn an_uninstall_that_waits_keeps_record_and_finalizer_until_all_is_gone() {
-    let facts = Facts { deleting: true, wait_for_deletion: true, ..facts(deployed("now"), &["a"]) };
+    let facts = SituationFacts { deleting: true, wait_for_deletion: true, ..facts(deployed("now"), &["a"]) };
     let steps = plan(&facts, &Situation::Uninstall, &desired(&["a"], None)).steps;
     assert_eq!(steps, [PlanStep::Prune { id: id("a"), uid: Some("uid-a".into()) }]);
 }
 
 #[test]
 fn a_foreign_release_is_not_deleted_with_the_custom_resource() {
-    let facts = Facts { deleting: true, foreign: Some("x".into()), ..facts(deployed("now"), &[]) };
+    let facts = SituationFacts { deleting: true, foreign: Some("x".into()), ..facts(deployed("now"), &[]) };
     assert_eq!(plan(&facts, &Situation::Uninstall, &desired(&[], None)).steps, [PlanStep::Unfinalize]);
 }
 
@@ -598,7 +613,7 @@ fn old_revisions_go_but_never_the_last_deployed_one() {
 
 /// docs/design/applying.md B1: fields have other names in another version, and the object is the same.
 #[test]
-fn b1_an_object_in_another_version_of_its_group_is_neither_pruned_nor_a_stray() {
+fn an_object_in_another_version_of_its_group_is_neither_pruned_nor_a_stray() {
     let mut other = id("a");
     other.gvk = Gvk::new("", "v2", "ConfigMap");
     let mut wanted = object("a", "x");
@@ -615,8 +630,8 @@ fn b1_an_object_in_another_version_of_its_group_is_neither_pruned_nor_a_stray() 
 
 #[test]
 fn custom_resource_definitions_of_the_chart_come_first() {
-    let crd = Definition { body: serde_json::Map::new(), action: Action::Create };
+    let crd = Definition { body: serde_json::Map::new(), action: CrdAction::Create };
     let desired = Desired { crds: vec![crd], ..desired(&["a"], None) };
-    let facts = Facts { finalized: false, ..facts(vec![], &[]) };
+    let facts = SituationFacts { finalized: false, ..facts(vec![], &[]) };
     assert_eq!(plan(&facts, &Situation::New, &desired).steps, [PlanStep::Finalize, PlanStep::CreateCrds]);
 }

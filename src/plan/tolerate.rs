@@ -351,8 +351,9 @@ mod tests {
         json!({"spec": {"containers": [{"name": "x"}, container]}})
     }
 
+    /// B3.
     #[test]
-    fn b3_a_null_that_is_refused_is_left_out_and_no_other_is() {
+    fn a_null_that_is_refused_is_left_out_and_no_other_is() {
         let mut body = json!({"spec": {"tpm": null, "other": null, "disks": [{"size": null}, null], "a": {"b": null}}});
         let refused = ["spec.tpm", "spec.disks[0].size", "spec.disks[1]", "spec.a"].map(str::to_owned);
         let faults = super::leave_out_nulls(body.as_object_mut().unwrap(), &refused).unwrap();
@@ -362,8 +363,9 @@ mod tests {
         assert_eq!(super::leave_out_nulls(body.as_object_mut().unwrap(), &refused), None);
     }
 
+    /// B3.
     #[test]
-    fn b3_the_last_of_two_items_counts() {
+    fn the_last_of_two_items_counts() {
         let object = containers(
             &json!({"name": "a[\"]", "env": [{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}]}),
         );
@@ -379,8 +381,9 @@ mod tests {
         );
     }
 
+    /// B3.
     #[test]
-    fn b3_a_key_that_the_api_server_adds_counts_as_there() {
+    fn a_key_that_the_api_server_adds_counts_as_there() {
         let object =
             containers(&json!({"name": "a", "ports": [{"containerPort": 1}, {"containerPort": 1, "protocol": "UDP"},
             {"containerPort": 1, "name": "b"}]}));
@@ -453,8 +456,9 @@ mod tests {
         assert_eq!(corrects(2, MAX_LINES + 1), (false, false));
     }
 
+    /// B3.
     #[test]
-    fn b3_several_faults_are_mended_at_once_also_with_dots_in_names() {
+    fn several_faults_are_mended_at_once_also_with_dots_in_names() {
         let object =
             json!({"spec": {"foo": 1, "a.b": {"c.d": 2, "e": 3}}, "metadata": {"finalizers": ["x", "y", "x"]}});
         let faults = "errors:\n  .spec.foo: field not declared in schema\n  .spec.a.b.c.d: field not declared in schema\n  \
@@ -465,8 +469,9 @@ mod tests {
         assert_eq!(said[0], Fault::Unknown("spec.foo".into()).to_string());
     }
 
+    /// B3.
     #[test]
-    fn b3_what_is_refused_for_another_reason_or_elsewhere_is_not_touched() {
+    fn what_is_refused_for_another_reason_or_elsewhere_is_not_touched() {
         let object = json!({"spec": {"a": 1}});
         for faults in [
             ".spec.a: expected string, got 1",

@@ -1,7 +1,7 @@
 //! Hooks that nobody runs. Helm skips a document if it does not know one of its hook names. So a misspelt name makes an
 //! object vanish without a message.
 
-use crate::members::document::{self, Event};
+use crate::members::document::{self, ScaleEvent};
 use crate::release::status_fields;
 use crate::render::Hook;
 use crate::render::order::EVENTS as HOOK_EVENTS;
@@ -14,7 +14,7 @@ pub fn describe(unknown: &[Hook]) -> Vec<String> {
     let is_known = |event: &str| {
         event == document::MEMBERS
             || event == status_fields::STATUS
-            || Event::parse(event).is_some()
+            || ScaleEvent::parse(event).is_some()
             || event.starts_with(operations::document::PREFIX)
     };
     let mut sentences = Vec::new();
@@ -23,7 +23,7 @@ pub fn describe(unknown: &[Hook]) -> Vec<String> {
         let Some(event) = hook.events.iter().find(|event| !is_known(event) && !is_helms(event)) else { continue };
         let names = HOOK_EVENTS
             .into_iter()
-            .chain(Event::ALL.map(Event::as_str))
+            .chain(ScaleEvent::ALL.map(ScaleEvent::as_str))
             .chain([document::MEMBERS, status_fields::STATUS]);
         let meant = nearest(event, names).map(|name| format!("; {name:?} may be meant")).unwrap_or_default();
         let (kind, name) = (&hook.manifest.kind, &hook.manifest.name);

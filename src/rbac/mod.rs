@@ -23,7 +23,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use granted::nest;
-pub use print::{Document, Subject, print};
+pub use print::{RoleDocument, Subject, print};
 pub(crate) use render::objects;
 
 /// A kind in any version of its group.
@@ -56,7 +56,7 @@ impl std::fmt::Display for Pair {
 
 /// A kind as roles name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resource {
+pub struct RoleResource {
     /// Plural name.
     pub plural: String,
     /// Whether its objects have a namespace.
@@ -93,7 +93,7 @@ pub struct Rights {
     /// What its templates look up.
     pub looked_up: BTreeMap<LookedUp, BTreeSet<String>>,
     /// How roles name the kinds of the chart's own definitions.
-    pub defined: BTreeMap<Pair, Resource>,
+    pub defined: BTreeMap<Pair, RoleResource>,
     /// The files of `crds/`.
     pub crds: BTreeSet<String>,
     /// What the chart's own Roles grant, and what they bind.
@@ -198,13 +198,13 @@ impl Rights {
     }
 
     /// How roles name a kind: by the chart's own definitions, the table, or the rule.
-    pub fn resource(&self, pair: &Pair) -> Resource {
+    pub fn resource(&self, pair: &Pair) -> RoleResource {
         if let Some(known) = self.defined.get(pair) {
             return known.clone();
         }
         match kinds::of(&pair.group, &pair.kind) {
-            Some(row) => Resource { plural: row.plural.to_owned(), namespaced: row.namespaced },
-            None => Resource { plural: plural(&pair.kind), namespaced: true },
+            Some(row) => RoleResource { plural: row.plural.to_owned(), namespaced: row.namespaced },
+            None => RoleResource { plural: plural(&pair.kind), namespaced: true },
         }
     }
 
@@ -229,7 +229,7 @@ pub(crate) fn listed(names: &BTreeSet<String>) -> String {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    use crate::chart::{Chart, File, Limits, load_files};
+    use crate::chart::{Chart, ChartLimits, File, load_files};
     use std::sync::Arc;
 
     /// A chart with these files, and a Chart.yaml.
@@ -237,6 +237,6 @@ pub(crate) mod testing {
         let about = ("Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n");
         let all = files.iter().chain([&about]);
         let all = all.map(|(name, text)| File { name: (*name).to_owned(), data: Arc::new(text.as_bytes().to_vec()) });
-        load_files(all.collect(), &Limits::default()).unwrap()
+        load_files(all.collect(), &ChartLimits::default()).unwrap()
     }
 }

@@ -23,7 +23,7 @@ pub struct Subject {
 
 /// A role: its namespace (`None`: a `ClusterRole`; empty: the one in which it is applied) and rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
+pub struct RoleDocument {
     /// Where it holds.
     pub namespace: Option<String>,
     /// Its rules.
@@ -32,7 +32,7 @@ pub struct Document {
 
 impl Subject {
     /// The roles that have these rules, Roles by namespace first.
-    pub fn documents(&self, rules: &[Rule]) -> Vec<Document> {
+    pub fn documents(&self, rules: &[Rule]) -> Vec<RoleDocument> {
         let mut placed: BTreeMap<Option<String>, Vec<Rule>> = BTreeMap::new();
         let unnamed = [String::new()];
         let namespaces = if self.namespaces.is_empty() { &unnamed[..] } else { &self.namespaces };
@@ -56,7 +56,7 @@ impl Subject {
         placed
             .into_iter()
             .chain(cluster)
-            .map(|(namespace, rules)| Document { namespace, rules: merge(rules) })
+            .map(|(namespace, rules)| RoleDocument { namespace, rules: merge(rules) })
             .collect()
     }
 }
@@ -92,7 +92,7 @@ fn head(kind: &str, namespace: Option<&str>, subject: &Subject, out: &mut String
     }
 }
 
-fn role(document: &Document, subject: &Subject, out: &mut String) {
+fn role(document: &RoleDocument, subject: &Subject, out: &mut String) {
     head("Role", document.namespace.as_deref(), subject, out);
     out.push_str("rules:\n");
     for rule in &document.rules {
@@ -114,7 +114,7 @@ fn role(document: &Document, subject: &Subject, out: &mut String) {
     }
 }
 
-fn binding(document: &Document, subject: &Subject, (namespace, name): &(String, String), out: &mut String) {
+fn binding(document: &RoleDocument, subject: &Subject, (namespace, name): &(String, String), out: &mut String) {
     out.push_str("---\n");
     head("RoleBinding", document.namespace.as_deref(), subject, out);
     let kind = if document.namespace.is_none() { "ClusterRole" } else { "Role" };

@@ -1,11 +1,11 @@
 //! What the templates and files of a chart say by themselves.
 
-use super::{Pair, Resource, kinds};
+use super::{Pair, RoleResource, kinds};
 use crate::chart::{Chart, Values};
-use crate::release::object::parse_manifest;
+use crate::object::parse_manifest;
 use crate::template::functions;
 use crate::template::go::TemplateSet;
-use crate::template::go::documents::{Document, documents};
+use crate::template::go::documents::{TemplateDocument, documents};
 use crate::template::go::kinds::Kinds;
 use regex::Regex;
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub(super) struct Static {
     /// Kinds that are looked up, with the namespace if that is constant.
     pub lookups: BTreeMap<(Pair, Option<String>), BTreeSet<String>>,
     /// The kinds that the chart's definitions define.
-    pub defined: BTreeMap<Pair, Resource>,
+    pub defined: BTreeMap<Pair, RoleResource>,
     /// The files of `crds/`.
     pub crds: BTreeSet<String>,
 }
@@ -92,7 +92,7 @@ fn gather<'c>(chart: &'c Chart, path: &str, texts: &mut Vec<Text<'c>>, read: &mu
             let plain = without_actions(&text);
             let only = |value: &str, _| BTreeSet::from([value.to_owned()]);
             documents(&plain, false, only, |document| {
-                read.add(&Document { files: BTreeSet::from([name.as_str().into()]), ..document });
+                read.add(&TemplateDocument { files: BTreeSet::from([name.as_str().into()]), ..document });
             });
         }
     }
@@ -123,7 +123,7 @@ fn text_at(values: &Values, path: &[String]) -> Option<String> {
 }
 
 impl Static {
-    fn add(&mut self, document: &Document) {
+    fn add(&mut self, document: &TemplateDocument) {
         let files: BTreeSet<String> = document.files.iter().map(ToString::to_string).collect();
         let groups = groups_of(&document.api_versions);
         for kind in &document.kinds {
@@ -161,7 +161,7 @@ fn resolve(kind: &str, named: &BTreeSet<String>) -> BTreeSet<String> {
 }
 
 /// The kinds that the definitions in a text define, which may be a template.
-fn definitions(text: &str) -> BTreeMap<Pair, Resource> {
+fn definitions(text: &str) -> BTreeMap<Pair, RoleResource> {
     static PATTERNS: LazyLock<[Regex; 5]> = LazyLock::new(|| {
         let line = |indent: &str, key: &str| {
             Regex::new(&format!(r#"(?m)^{indent}{key}:[ \t]*["']?([\w.-]+)"#)).expect("the pattern is valid")
@@ -181,7 +181,7 @@ fn definitions(text: &str) -> BTreeMap<Pair, Resource> {
         if let (Some(group), Some(scope), Some(kind), Some(plural)) =
             (first(group), first(scope), first(name), first(plural))
         {
-            defined.insert(Pair::new(group, kind), Resource { plural, namespaced: scope == "Namespaced" });
+            defined.insert(Pair::new(group, kind), RoleResource { plural, namespaced: scope == "Namespaced" });
         }
     }
     defined
@@ -190,7 +190,7 @@ fn definitions(text: &str) -> BTreeMap<Pair, Resource> {
 #[cfg(test)]
 mod tests {
     use super::{definitions, resolve};
-    use crate::rbac::{Pair, Resource};
+    use crate::rbac::{Pair, RoleResource};
 
     #[test]
     fn a_group_is_the_one_that_the_document_names_and_the_api_server_has() {
@@ -212,7 +212,7 @@ mod tests {
     fn a_definition_is_read_even_in_a_template() {
         let text = "{{ if .Values.crds }}\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec:\n  group: \"a.io\"\n  \
                     names:\n    kind: PodLogs\n    plural: podlogs\n  scope: Cluster\n{{ end }}";
-        let resource = Resource { plural: "podlogs".to_owned(), namespaced: false };
+        let resource = RoleResource { plural: "podlogs".to_owned(), namespaced: false };
         assert_eq!(definitions(text).into_iter().collect::<Vec<_>>(), [(Pair::new("a.io", "PodLogs"), resource)]);
         assert!(definitions("kind: Pod\nx: CustomResourceDefinition").is_empty());
     }

@@ -1,9 +1,9 @@
 //! What a chart renders with its defaults, and with each of its values files.
 
-use super::{Pair, Resource};
+use super::{Pair, RoleResource};
 use crate::chart::{Chart, Values};
 use crate::crd::Evidence;
-use crate::release::object::{Object, parse_manifest};
+use crate::object::{Object, parse_manifest};
 use crate::render::{self, Capabilities, Manifest, Options, Release};
 use serde_json::{Map, Value};
 
@@ -30,7 +30,7 @@ pub(crate) struct Rendered {
     /// The template, relative to the chart.
     pub file: String,
     /// The kind that it defines.
-    pub defines: Option<(Pair, Resource)>,
+    pub defines: Option<(Pair, RoleResource)>,
     /// The object; empty where the text is no object.
     pub body: Map<String, Value>,
 }
@@ -85,7 +85,7 @@ fn of_object(object: Object, file: &str) -> Rendered {
 }
 
 /// The kind that an object defines.
-pub(super) fn definition(body: &Map<String, Value>) -> Option<(Pair, Resource)> {
+pub(super) fn definition(body: &Map<String, Value>) -> Option<(Pair, RoleResource)> {
     if body.get("kind").and_then(Value::as_str) != Some("CustomResourceDefinition") {
         return None;
     }
@@ -93,5 +93,5 @@ pub(super) fn definition(body: &Map<String, Value>) -> Option<(Pair, Resource)> 
     let text = |pointer: &str| spec.pointer(pointer).and_then(Value::as_str);
     let pair = Pair::new(text("/group")?, text("/names/kind")?);
     let namespaced = text("/scope").unwrap_or("Namespaced") == "Namespaced";
-    Some((pair, Resource { plural: text("/names/plural")?.to_owned(), namespaced }))
+    Some((pair, RoleResource { plural: text("/names/plural")?.to_owned(), namespaced }))
 }

@@ -9,20 +9,20 @@ use serde_json::value::RawValue;
 
 use super::rollout_state::RolloutState;
 use crate::chart;
-use crate::chart::{Chart, Limits, LoadError, pack};
+use crate::chart::{Chart, ChartLimits, LoadError, pack};
 use crate::crd;
 use crate::kind::{ChartRef, Kind, Proof, schema_documents};
+use crate::object::Gvk;
 use crate::release::digest;
 use crate::release::digest::Hasher;
-use crate::release::object::Gvk;
 use crate::release::record::chart_json;
 use crate::render::Capabilities;
-use crate::source::download::{Access, Downloader, Verify, Wanted};
+use crate::source::download::{Access, Downloader, Verify, WantedChart};
 use crate::source::http::{Login, Tls};
 use crate::source::link::shown;
 use crate::source::provenance::Keyring;
 use crate::source::registry::{Options, Registry};
-use crate::source::{Messages, Settings, SourceError, sha256};
+use crate::source::{Messages, SourceError, SourceSettings, sha256};
 use crate::template::budget;
 use crate::template::budget::Budget;
 
@@ -76,7 +76,7 @@ impl Loaded {
         let archive = pack::pack(&chart)
             .map_err(|e| tracing::warn!(chart = chart.metadata.name, %e, "the chart cannot be packed"));
         let evidence = crd::carried(&chart);
-        let types = crd::types(&chart, crd::Settings::default(), &evidence).ok().map(|typed| typed.schema);
+        let types = crd::types(&chart, crd::CrdSettings::default(), &evidence).ok().map(|typed| typed.schema);
         Self { archive: Mutex::new(archive.ok().map(Arc::new)), types, ..Self::new(chart) }
     }
 
@@ -231,9 +231,9 @@ pub fn read(chart: &ChartRef, proof: &Proof) -> Result<Chart, String> {
     checked(&shown(&text), || match chart {
         ChartRef::Path(path) => chart::load(path),
         ChartRef::Link(link) => {
-            let wanted = Wanted { chart: link.clone(), ..Wanted::default() };
+            let wanted = WantedChart { chart: link.clone(), ..Wanted::default() };
             let data = fetch(&wanted, proof, &Credentials::default()).and_then(|data| proven(data, proof));
-            data.map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &Limits::default()))
+            data.map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &ChartLimits::default()))
         }
     })
 }
@@ -251,7 +251,7 @@ pub struct Credentials {
 ///
 /// # Errors
 /// Those of [`read`].
-pub fn fetch_chart(wanted: &Wanted, proof: &Proof, credentials: &Credentials) -> Result<Chart, String> {
+pub fn fetch_chart(wanted: &WantedChart, proof: &Proof, credentials: &Credentials) -> Result<Chart, String> {
     let name = if wanted.repo.is_empty() {
         shown(&wanted.chart).into_owned()
     } else {
@@ -259,7 +259,7 @@ pub fn fetch_chart(wanted: &Wanted, proof: &Proof, credentials: &Credentials) ->
     };
     checked(name.trim(), || {
         let data = fetch(wanted, proof, credentials).and_then(|data| proven(data, proof));
-        data.map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &Limits::default()))
+        data.map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &ChartLimits::default()))
     })
 }
 
@@ -270,7 +270,7 @@ pub fn fetch_chart(wanted: &Wanted, proof: &Proof, credentials: &Credentials) ->
 pub fn read_archive(data: Vec<u8>, proof: &Proof, name: &str) -> Result<Chart, String> {
     checked(name, || {
         let data = proven(data, proof).map_err(|e| LoadError(e.0))?;
-        chart::load_archive(&data, &Limits::default())
+        chart::load_archive(&data, &ChartLimits::default())
     })
 }
 
@@ -298,7 +298,7 @@ fn proven(data: Vec<u8>, proof: &Proof) -> Result<Vec<u8>, SourceError> {
 /// Fetches the archive behind a link, with the credentials that Helm would use. The content of the archive runs with
 /// the operator's rights, so its origin must be authentic: the link must use https, unless a digest or a keyring proves
 /// the archive.
-fn fetch(wanted: &Wanted, proof: &Proof, credentials: &Credentials) -> Result<Vec<u8>, SourceError> {
+fn fetch(wanted: &WantedChart, proof: &Proof, credentials: &Credentials) -> Result<Vec<u8>, SourceError> {
     let link = if wanted.repo.is_empty() { &wanted.chart } else { &wanted.repo };
     if link.starts_with("http://") && *proof == Proof::default() && credentials.keys.is_none() {
         return Err(SourceError(
@@ -307,7 +307,7 @@ fn fetch(wanted: &Wanted, proof: &Proof, credentials: &Credentials) -> Result<Ve
         ));
     }
     let tls = Tls { stay_secure: true, ..Tls::default() };
-    let settings = Settings::from_env();
+    let settings = SourceSettings::from_env();
     let told = |text: &str| tracing::info!(chart = %shown(link), "{}", text.trim());
     let warned = |text: &str| tracing::warn!(chart = %shown(link), "{}", text.trim());
     let messages = Messages { out: &told, registry: &told, warn: &warned };

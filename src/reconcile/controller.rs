@@ -48,7 +48,7 @@ use crate::kind::Kind;
 use crate::members::drivers::Drivers;
 use crate::object::conditions::Conditions;
 use crate::release::secret::SELECTOR;
-use crate::telemetry::collect::{CreatedAt, DatabaseSight, STATES, State};
+use crate::telemetry::collect::{CreatedAt, DatabaseSight, ReleaseState, STATES};
 use crate::telemetry::metrics::{Metrics, PassResult};
 use crate::telemetry::spans;
 
@@ -62,7 +62,7 @@ const RETRY_CHARTS: Duration = Duration::from_secs(15);
 const STREAMING_SINCE: u32 = 34;
 
 /// The settings of the operator.
-pub struct Settings {
+pub struct ControllerSettings {
     /// The kinds that it serves.
     pub kinds: Vec<Kind>,
     /// The namespaces that it watches; empty means all.
@@ -84,9 +84,9 @@ pub struct Settings {
     /// The operator's own namespace, in which the charts of roll-outs are kept.
     pub home: String,
     /// Which definitions of charts are carried out.
-    pub definitions: Option<definitions::Settings>,
+    pub definitions: Option<definitions::DefinitionSettings>,
     /// How notices are carried out, if they are.
-    pub notices: Option<notices::Settings>,
+    pub notices: Option<notices::NoticeSettings>,
     /// What the operator is working on, for the process after it.
     pub journal: Journal,
 }
@@ -98,14 +98,19 @@ pub struct Controller {
     tasks: Tasks,
     stop: CancellationToken,
     history_synced: Arc<Notify>,
-    definitions: Option<definitions::Settings>,
-    notices: Option<notices::Settings>,
+    definitions: Option<definitions::DefinitionSettings>,
+    notices: Option<notices::NoticeSettings>,
     home: String,
 }
 
 impl Controller {
     /// Loads the charts. Sends no request to the cluster yet.
-    pub fn new(settings: Settings, config: Config, metrics: &Arc<Metrics>, tasks: &Tasks) -> Result<Self, kube::Error> {
+    pub fn new(
+        settings: ControllerSettings,
+        config: Config,
+        metrics: &Arc<Metrics>,
+        tasks: &Tasks,
+    ) -> Result<Self, kube::Error> {
         let cluster = Cluster::new(config, metrics)?;
         let (tasks, stop) = (tasks.clone(), tasks.stop().clone());
         let namespaces = settings.namespaces.iter().map(|n| n.as_str().into()).collect();
@@ -168,7 +173,7 @@ impl Controller {
         register_health(&ctx, &tasks);
         let watching = Arc::downgrade(&ctx.watching);
         metrics.register_watches(move || watching.upgrade().map_or(0, |watching| watching.count()));
-        let Settings { workers, definitions, notices, home, .. } = settings;
+        let ControllerSettings { workers, definitions, notices, home, .. } = settings;
         let history_synced = Arc::default();
         Ok(Self { ctx, workers: workers.max(1), tasks, stop, history_synced, definitions, notices, home })
     }
@@ -485,11 +490,11 @@ fn register_health(ctx: &Context, tasks: &Tasks) {
 }
 
 /// Counts the custom resources in each state, as their conditions report it.
-fn states(cache: &Cache, kinds: &Kinds) -> Vec<(State, i64)> {
-    let mut counts: BTreeMap<State, i64> = BTreeMap::new();
+fn states(cache: &Cache, kinds: &Kinds) -> Vec<(ReleaseState, i64)> {
+    let mut counts: BTreeMap<ReleaseState, i64> = BTreeMap::new();
     let kinds = kinds.all();
     for served in &kinds {
-        counts.extend(STATES.map(|state| (State { controller: served.controller.clone(), state }, 0)));
+        counts.extend(STATES.map(|state| (ReleaseState { controller: served.controller.clone(), state }, 0)));
     }
     for (key, cr) in cache.crs() {
         let status = cr.status();
@@ -500,7 +505,7 @@ fn states(cache: &Cache, kinds: &Kinds) -> Vec<(State, i64)> {
             () if is("Ready") => "ready",
             () => "progressing",
         };
-        *counts.entry(State { controller: kinds[key.kind].controller.clone(), state }).or_default() += 1;
+        *counts.entry(ReleaseState { controller: kinds[key.kind].controller.clone(), state }).or_default() += 1;
     }
     counts.into_iter().collect()
 }

@@ -3,7 +3,7 @@
 use crate::cluster::error::ApiError;
 use crate::mask::Text;
 use crate::plan::attempts::Retry;
-use crate::plan::hooks::Event;
+use crate::plan::hooks::HookEvent;
 use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 
@@ -25,7 +25,7 @@ pub enum Error {
     /// A hook failed.
     Hook {
         /// The event that the hook ran for.
-        event: Event,
+        event: HookEvent,
         /// The object of the hook.
         hook: String,
         /// What the object reports, and the last lines of its pod's log.
@@ -78,7 +78,7 @@ impl Error {
             ),
             Self::Hook { event, hook, why, .. } if event.is_deletion() => {
                 let kept = match event {
-                    Event::PreDelete => "nothing is deleted",
+                    HookEvent::PreDelete => "nothing is deleted",
                     _ => "the custom resource and its record stay",
                 };
                 let intro = format!("{event} hook {hook} failed, so {kept}. {HOW_TO_GO_ON} It says: ");

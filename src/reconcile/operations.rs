@@ -16,24 +16,24 @@ use super::render::secrets::learn;
 use super::render::stamp::place;
 use super::trust::Verified;
 use crate::cluster::cache::WatchKey;
-use crate::cluster::client::{Answer, describe};
+use crate::cluster::client::{Returned, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::kind::switches::OPERATION;
 use crate::mask::Text;
+use crate::object::{Gvk, ObjectId};
 use crate::plan::Verb;
 use crate::plan::claim::Ownership;
 use crate::plan::hooks::DeletePolicy;
 use crate::plan::objects::names_owner;
 use crate::plan::operations::begin::{Begin, Blocked, begin, due, see, unknown};
 use crate::plan::operations::document::Operations;
-use crate::plan::operations::next::{OperationStep, Said, Trouble, View, judge, next};
+use crate::plan::operations::next::{OperationStep, PodsSaid, Trouble, View, judge, next};
 use crate::plan::operations::run::{Mark, Placed};
 use crate::plan::operations::state;
 use crate::plan::operations::state::{Ended, Running, StoredOperations, time};
-use crate::plan::operations::status::{OperationsStatus, State, failed, finished, over, plan};
+use crate::plan::operations::status::{OperationsStatus, StepState, failed, finished, over, plan};
 use crate::plan::situation::Situation;
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::record::Status;
 use crate::runs::{self, Exit};
 
@@ -171,7 +171,7 @@ impl Pass<'_> {
             }
             Begin::Starts(running) => {
                 event(self.observed, self.ctx, false, "OperationStarted", format!("operation {} begins", running.name));
-                reported.plan = Some(plan(self.operations, &running, "begin", State::Done));
+                reported.plan = Some(plan(self.operations, &running, "begin", StepState::Done));
                 reported.kept.running = Some(running);
                 seen.next = Some(now);
             }
@@ -210,18 +210,18 @@ impl Pass<'_> {
             due: None,
         };
         let done = |running: Running, mut kept: StoredOperations, what: &str| {
-            let plan = plan(operations, &running, what, State::Done);
+            let plan = plan(operations, &running, what, StepState::Done);
             kept.running = Some(running);
             reported(plan, kept, now)
         };
         Ok(match step {
             OperationStep::Wait { why, until } => {
-                reported(plan(operations, running, &why, State::Waiting), kept, until)
+                reported(plan(operations, running, &why, StepState::Waiting), kept, until)
             }
             OperationStep::Start(hook) => match self.create(&placed[hook], running).await? {
                 Ok(until) => {
                     let what = placed[hook].id.to_string();
-                    reported(plan(operations, running, &what, State::Waiting), kept, until)
+                    reported(plan(operations, running, &what, StepState::Waiting), kept, until)
                 }
                 Err(why) => {
                     let message = ctx.show(observed, &Text::own(format!("{}: ", placed[hook].id)).and(why));
@@ -231,7 +231,7 @@ impl Pass<'_> {
             },
             OperationStep::Delete { id, uid, runs } => {
                 self.delete(&id, &uid, runs).await?;
-                reported(plan(operations, running, &format!("delete {id}"), State::Done), kept, now)
+                reported(plan(operations, running, &format!("delete {id}"), StepState::Done), kept, now)
             }
             OperationStep::Remember(running) => done(running, kept, "begin"),
             OperationStep::Judge(trouble) => {
@@ -287,7 +287,7 @@ impl Pass<'_> {
         let Some(resource) = ctx.discovery.resolve(&id.gvk).await? else {
             return Ok(Err(ApiError::UnknownKind { what: describe("create", id), kind: id.gvk.to_string() }.text()));
         };
-        match observed.cluster.create(&resource, id, &Value::Object(body.clone()), Answer::Object).await {
+        match observed.cluster.create(&resource, id, &Value::Object(body.clone()), Returned::Object).await {
             Ok(object) => {
                 ctx.cache.wrote_object(&id.gvk, &object);
                 Ok(Ok(if hook.is_a_run() { late.min(now + LOOK) } else { now }))
@@ -336,12 +336,12 @@ impl Pass<'_> {
     }
 
     /// Asks the pods of an object how they ended. If the role does not allow this, the answer is empty.
-    async fn ask(&self, placed: &Placed, trouble: &Trouble) -> Said {
+    async fn ask(&self, placed: &Placed, trouble: &Trouble) -> PodsSaid {
         let Placed { hook, id, .. } = placed;
         // The text is masked here, at its source.
         learn(self.observed, self.ctx).await;
         let clean = |text: &str| self.ctx.show(self.observed, &Text::foreign(text));
-        let mut said = Said { why: self.ctx.show(self.observed, &trouble.why), ..Said::default() };
+        let mut said = PodsSaid { why: self.ctx.show(self.observed, &trouble.why), ..Said::default() };
         let (true, Some(namespace)) = (hook.is_a_run(), &id.namespace) else { return said };
         let cluster = &self.observed.cluster;
         let pods = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::apply::objects::{Objects, Tried};
 use super::charts::{Loaded, Served};
 use super::context::Context;
-use super::controller::{Controller, Settings};
+use super::controller::{Controller, ControllerSettings};
 use super::journal::Journal;
 use super::observe::observe;
 use super::observe::observed::Observed;
@@ -33,11 +33,11 @@ use crate::kind::Kind;
 use crate::mask::{Secrets, Text};
 use crate::members::drivers::Drivers;
 use crate::names;
-use crate::plan::crds::Action;
-use crate::plan::hooks::Event;
+use crate::object::{Gvk, ObjectId};
+use crate::plan::crds::CrdAction;
+use crate::plan::hooks::HookEvent;
 use crate::plan::situation::{RevisionKind, Situation, newest_operation, operation};
 use crate::plan::{Desired, Plan, PlanStep, Verb, plan};
-use crate::release::object::{Gvk, ObjectId};
 use crate::template::value::Value as Yaml;
 use crate::template::yaml;
 
@@ -56,7 +56,7 @@ const HIDDEN: &str = "***";
 const HIDDEN_CHANGE: &str = "*** (changed)";
 
 /// What a preview is about.
-pub struct Wanted {
+pub struct PreviewTarget {
     /// The kinds of `watches.yaml`, of which the custom resource has one: it may need custom resources of the others.
     pub kinds: Vec<Kind>,
     /// The kind of the custom resource.
@@ -87,7 +87,7 @@ pub struct Preview {
     /// The hooks of the whole operation in their order, each with its event.
     pub hooks: Vec<(String, String)>,
     /// The objects that the whole operation touches.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ObjectChange>,
     /// Objects that stay as they are.
     pub unchanged: usize,
     /// The plan of members or of an operation that is being carried out, as the status has it.
@@ -128,7 +128,7 @@ impl Fate {
 
 /// An object that would change, before and after as YAML.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct ObjectChange {
     /// Which object.
     pub id: ObjectId,
     /// What becomes of it.
@@ -145,7 +145,7 @@ pub struct Change {
 ///
 /// # Errors
 /// A sentence: the API server cannot be used, or the custom resource does not exist.
-pub async fn preview(wanted: Wanted, config: Config) -> Result<Preview, String> {
+pub async fn preview(wanted: PreviewTarget, config: Config) -> Result<Preview, String> {
     let tasks = Tasks::new(CancellationToken::new());
     let _end = tasks.stop().clone().drop_guard();
     let number = wanted.kinds.iter().position(|kind| kind.gvk == wanted.gvk);
@@ -155,7 +155,7 @@ pub async fn preview(wanted: Wanted, config: Config) -> Result<Preview, String> 
     let mut namespaces = vec![wanted.namespace.clone(), wanted.release_namespace.clone()];
     namespaces.retain(|namespace| !namespace.is_empty());
     namespaces.dedup();
-    let settings = Settings {
+    let settings = ControllerSettings {
         kinds,
         namespaces,
         scope: scope::Scope::Any,
@@ -349,20 +349,20 @@ fn hooks(observed: &Observed, desired: &Desired, plan: &Plan) -> Vec<(String, St
     let events = match plan.verb {
         Verb::Install | Verb::Upgrade => {
             let kind = if plan.verb == Verb::Install { RevisionKind::Install } else { operation(&facts.history) };
-            vec![Event::before(kind), Event::after(kind)]
+            vec![HookEvent::before(kind), HookEvent::after(kind)]
         }
         Verb::Resume => {
             let kind = newest_operation(&facts.history);
-            vec![Event::before(kind), Event::after(kind)]
+            vec![HookEvent::before(kind), HookEvent::after(kind)]
         }
-        Verb::RollBack => vec![Event::before(RevisionKind::Rollback), Event::after(RevisionKind::Rollback)],
-        Verb::Uninstall => vec![Event::PreDelete, Event::PostDelete],
+        Verb::RollBack => vec![HookEvent::before(RevisionKind::Rollback), HookEvent::after(RevisionKind::Rollback)],
+        Verb::Uninstall => vec![HookEvent::PreDelete, HookEvent::PostDelete],
         Verb::Rest | Verb::Repair | Verb::Note | Verb::CreateCrds | Verb::Abandon => Vec::new(),
     };
     if !facts.switches.hooks {
         return Vec::new();
     }
-    let of = |event: &Event| {
+    let of = |event: &HookEvent| {
         let hooks = crate::plan::hooks::of_event(&desired.hooks, *event);
         hooks.into_iter().map(|hook| (event.to_string(), hook.id.to_string())).collect::<Vec<_>>()
     };
@@ -392,12 +392,12 @@ async fn changes(observed: &Verified, prepared: &Prepared, plan: &Plan, preview:
         let body = Some(Value::Object(definition.body.clone()));
         let id = crds::id(&definition.body);
         match &definition.action {
-            Action::Create => found.push((id, Fate::Created, None, body)),
-            Action::Replace(new) => {
+            CrdAction::Create => found.push((id, Fate::Created, None, body)),
+            CrdAction::Replace(new) => {
                 let live = objects.live(&id).await.ok().flatten();
                 found.push((id, Fate::Changed, live, Some(new.clone())));
             }
-            Action::Await => {}
+            CrdAction::Await => {}
         }
     }
     if plan.verb == Verb::CreateCrds {
@@ -453,7 +453,7 @@ fn change(
     before: Option<Value>,
     after: Option<Value>,
     masked: impl Fn(&str) -> Option<String>,
-) -> Option<Change> {
+) -> Option<ObjectChange> {
     let (mut before, mut after) = (before.map(bare), after.map(bare));
     if fate == Fate::Changed && before == after {
         return None;
@@ -474,7 +474,7 @@ fn change(
         after_text.push_str("# what changes came from a Secret, and is not shown\n");
     }
     let after = if matches!(fate, Fate::Refused(_)) { before_text.clone() } else { after_text };
-    Some(Change { id, fate, before: before_text, after, is_mark })
+    Some(ObjectChange { id, fate, before: before_text, after, is_mark })
 }
 
 fn is_secret(id: &ObjectId) -> bool {
@@ -595,11 +595,11 @@ fn sentence(step: &PlanStep, desired: &Desired, observed: &Observed, ctx: &Conte
 
 #[cfg(test)]
 mod tests {
-    use super::{Change, Fate, ObjectId, change};
-    use crate::release::object::Gvk;
+    use super::{Fate, ObjectChange, ObjectId, change};
+    use crate::object::Gvk;
     use serde_json::{Value, json};
 
-    fn made(kind: &str, before: Value, after: Value) -> Option<Change> {
+    fn made(kind: &str, before: Value, after: Value) -> Option<ObjectChange> {
         let id = ObjectId { gvk: Gvk::new("", "v1", kind), namespace: Some("ns".into()), name: "a".into() };
         change(id, Fate::Changed, Some(before), Some(after), |text| {
             Some(text.replace("hunter22", "****").replace("another33", "****"))

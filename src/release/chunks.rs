@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::digest::Hasher;
 use super::record::{MAX_ENCODED, Packed, Record, RecordError, pack};
-use crate::kind::bounds;
+use crate::bounds;
 
 /// Type of the Secrets.
 pub const TYPE: &str = names::CHUNK_TYPE;

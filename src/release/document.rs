@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::object::Object;
+use crate::object::Object;
 use crate::render::Hook;
 
 /// The whole document.
@@ -11,13 +11,13 @@ pub fn body(hook: &Hook) -> Result<Map<String, Value>, String> {
 }
 
 /// The fields of an object. Each is taken once; a field that is not known is an error.
-pub struct Fields<'a> {
+pub struct DocumentFields<'a> {
     at: &'a str,
     left: Map<String, Value>,
     known: &'a [&'static str],
 }
 
-impl<'a> Fields<'a> {
+impl<'a> DocumentFields<'a> {
     /// The fields of the object at a place, whose name stands in messages. A missing object has no fields.
     pub fn of(at: &'a str, value: Option<Value>, known: &'a [&'static str]) -> Result<Self, String> {
         let fields = match value {

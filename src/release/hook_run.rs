@@ -3,8 +3,8 @@
 use crate::names;
 use serde_json::Value;
 
-use super::object::Gvk;
 use crate::mask::Text;
+use crate::object::Gvk;
 use crate::object::conditions::{Condition, Conditions};
 
 /// Annotation of a hook's object: `REVISION EVENT DIGEST`.

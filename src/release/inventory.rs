@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 
 /// The reference of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Inventory {
 #[cfg(test)]
 mod tests {
     use super::{Inventory, Reference};
-    use crate::release::object::{Gvk, ObjectId};
+    use crate::object::{Gvk, ObjectId};
 
     #[test]
     fn what_is_written_is_read_back() {

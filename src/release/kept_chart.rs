@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::digest::Hasher;
-use super::object::Gvk;
 use crate::names;
+use crate::object::Gvk;
 
 /// Bytes of an archive in one Secret. A Secret holds 1 MiB.
 const PART: usize = 700 << 10;
@@ -112,7 +112,7 @@ pub fn read(secrets: &[Value]) -> Vec<Kept> {
 #[cfg(test)]
 mod tests {
     use super::{PART, read, secrets};
-    use crate::release::object::Gvk;
+    use crate::object::Gvk;
 
     #[test]
     fn a_chart_in_parts_is_read_as_it_was_written() {

@@ -108,7 +108,7 @@ pub struct Scale {
 
 /// What a change between two summaries affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum LiveChange {
     /// Nothing of the release, only its status.
     None,
     /// Only the health of the object.
@@ -119,7 +119,7 @@ pub enum Change {
 
 impl Live {
     /// What the change to a later summary affects.
-    pub fn change(&self, other: &Self) -> Change {
+    pub fn change(&self, other: &Self) -> LiveChange {
         let Self {
             uid,
             resource_version: _,
@@ -145,9 +145,9 @@ impl Live {
             || *hook != other.hook
             || *replicas != other.replicas;
         match () {
-            () if content => Change::Content,
-            () if *health != other.health || *finished != other.finished || *shown != other.shown => Change::Health,
-            () => Change::None,
+            () if content => LiveChange::Content,
+            () if *health != other.health || *finished != other.finished || *shown != other.shown => LiveChange::Health,
+            () => LiveChange::None,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::digest::Hasher;
-use super::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 
 /// Limit of the lookups that are remembered for one release. Lookups beyond it are read in a rendering only.
 const MAX: usize = 200;
@@ -128,15 +128,16 @@ pub fn is_change(read: &str, now: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Lookups, MAX, UNREAD, is_change, version};
-    use crate::release::object::{Gvk, ObjectId};
+    use crate::object::{Gvk, ObjectId};
     use serde_json::{Value, json};
 
     fn id(group: &str, kind: &str, namespace: Option<&str>, name: &str) -> ObjectId {
         ObjectId { gvk: Gvk::new(group, "v1", kind), namespace: namespace.map(Into::into), name: name.into() }
     }
 
+    /// A4.
     #[test]
-    fn a4_what_is_written_is_read_back() {
+    fn what_is_written_is_read_back() {
         let mut lookups = Lookups::default();
         assert_eq!(lookups.encode(), None);
         lookups.enter(id("", "Secret", Some("a"), "b"), "u/1".into());
@@ -159,8 +160,9 @@ mod tests {
         assert_eq!(others.iter().count(), MAX);
     }
 
+    /// A4.
     #[test]
-    fn a4_a_list_is_what_others_have_in_it_in_any_order() {
+    fn a_list_is_what_others_have_in_it_in_any_order() {
         let item = |uid: &str, version: &str| json!({"metadata": {"uid": uid, "resourceVersion": version}});
         let list = |items: &[Value]| {
             let own = |item: &Value| item["metadata"]["uid"] == "own";
@@ -172,8 +174,9 @@ mod tests {
         assert_ne!(list(&[item("a", "1")]), before);
     }
 
+    /// A4.
     #[test]
-    fn a4_a_watch_that_is_behind_is_no_change() {
+    fn a_watch_that_is_behind_is_no_change() {
         for (read, now, expected) in [
             ("u/5", "u/5", false),
             ("u/5", "u/4", false),

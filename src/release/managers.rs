@@ -267,8 +267,9 @@ mod tests {
         json!({"f:data": names})
     }
 
+    /// B1.
     #[test]
-    fn b1_what_helm_owned_is_ours_and_what_others_own_is_theirs() {
+    fn what_helm_owned_is_ours_and_what_others_own_is_theirs() {
         let marked = json!({"f:metadata": {"f:annotations": {"f:meta.helm.sh/release-name": {}}}});
         for (manager, operation, fields, taken) in [
             ("helm", "Update", data(&["a"]), true),
@@ -290,8 +291,9 @@ mod tests {
         }
     }
 
+    /// B1.
     #[test]
-    fn b1_what_was_written_in_another_version_is_known_and_only_its_metadata_is_taken() {
+    fn what_was_written_in_another_version_is_known_and_only_its_metadata_is_taken() {
         let labelled = json!({"f:metadata": {"f:labels": {"f:a": {}}}, "f:data": {"f:old": {}}});
         let managed = [entry("helm", "Update", &labelled), entry("tillerman", "Apply", &data(&["b"]))];
         assert!(!is_in_other_version(&managed, "v1"));
@@ -310,16 +312,18 @@ mod tests {
         assert!(!is_in_other_version(&[entry("kubectl-edit", "Update", &data(&["a"]))], "v2"));
     }
 
+    /// B1.
     #[test]
-    fn b1_entries_of_subresources_stay_where_they_are() {
+    fn entries_of_subresources_stay_where_they_are() {
         let mut status = entry("helm-operator", "Update", &json!({"f:status": {}}));
         status["subresource"] = "status".into();
         assert!(!needs_hand_over(std::slice::from_ref(&status)));
         assert_eq!(hand_over(&[status], "v1", &[]), None);
     }
 
+    /// B2.
     #[test]
-    fn b2_of_an_unknown_owner_only_what_our_manifests_name_is_taken() {
+    fn of_an_unknown_owner_only_what_our_manifests_name_is_taken() {
         let unknown = json!({"f:data": {"f:a": {}, "f:b": {}, "f:theirs": {}}});
         let managed = [entry("before-first-apply", "Update", &unknown), entry("tillerman", "Apply", &data(&["a"]))];
         assert!(needs_hand_over(&managed));
@@ -331,8 +335,9 @@ mod tests {
         assert!(!needs_hand_over(&after));
     }
 
+    /// C2.
     #[test]
-    fn c2_a_repaired_field_is_taken_from_an_update_and_not_from_another_applier() {
+    fn a_repaired_field_is_taken_from_an_update_and_not_from_another_applier() {
         let both = json!({"f:data": {".": {}, "f:a": {}, "f:x": {}}});
         let managed = [
             entry("tillerman", "Apply", &json!({"f:data": {".": {}, "f:a": {}}})),
@@ -356,8 +361,9 @@ mod tests {
         assert_eq!(as_applied(&[somebody], "us", "v1"), None);
     }
 
+    /// D1.
     #[test]
-    fn d1_a_copy_by_a_user_is_not_ours_whatever_it_says() {
+    fn a_copy_by_a_user_is_not_ours_whatever_it_says() {
         let marked = json!({"f:metadata": {"f:annotations": {"f:meta.helm.sh/release-name": {}}}});
         for (entries, applied) in [
             (vec![("tillerman", "Apply"), ("kubectl-edit", "Update")], true),
@@ -373,8 +379,9 @@ mod tests {
         }
     }
 
+    /// B2.
     #[test]
-    fn b2_a_field_that_survives_is_named_with_its_owner() {
+    fn a_field_that_survives_is_named_with_its_owner() {
         let managed = [entry("kubectl-edit", "Update", &data(&["a", "b"])), entry("tillerman", "Apply", &data(&["b"]))];
         let found = survivors(&managed, &json!({"data": {"a": "1", "b": "1"}}), &json!({"data": {"b": "2"}}));
         assert_eq!(found.len(), 1);

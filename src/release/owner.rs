@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::object::Gvk;
+use crate::object::Gvk;
 
 /// helm-operator's cache selects by this label, and so do our watches. Its value is the chart's name.
 pub const CHART_LABEL: &str = "helm.sdk.operatorframework.io/chart";
@@ -74,7 +74,7 @@ pub fn marks(metadata: &Value) -> Option<String> {
 #[cfg(test)]
 pub fn owner() -> Owner {
     Owner {
-        gvk: crate::release::object::Gvk::new("demo.example.com", "v1", "Web"),
+        gvk: crate::object::Gvk::new("demo.example.com", "v1", "Web"),
         namespace: Some("ns".into()),
         name: "app".into(),
         uid: "uid".into(),

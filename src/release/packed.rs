@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::kind::bounds::{self, Bounds, Measure};
+use crate::bounds::{self, Bounds, Measure};
 
 /// Bytes that are unpacked before they are measured.
 const PIECE: u64 = 64 << 10;

@@ -17,11 +17,11 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::chunks::is_large;
-use super::object::{Object, parse_manifest};
 use super::packed::{UnzipError, unzip};
+use crate::bounds::{self, Bounds, Measure};
 use crate::chart::{Chart, File};
 use crate::harm;
-use crate::kind::bounds::{self, Bounds, Measure};
+use crate::object::{Object, parse_manifest};
 use crate::render::{Hook, Rendered};
 
 /// Kubernetes stores no Secret with more than 1 MiB of data; the labels and annotations need some room too.
@@ -350,7 +350,7 @@ impl Record {
         for kept in chart.templates.into_iter().chain(chart.files).flatten() {
             files.push(file(&kept.name, decoded(&kept.data)?));
         }
-        crate::chart::load_files(files, &crate::chart::Limits::default()).map_err(|e| e.to_string())
+        crate::chart::load_files(files, &crate::chart::ChartLimits::default()).map_err(|e| e.to_string())
     }
     /// NOTES.txt as rendered.
     pub fn notes(&self) -> &str {
@@ -672,8 +672,9 @@ mod tests {
         assert_eq!(back.info["rollback_revision"], 3);
     }
 
+    /// D4.
     #[test]
-    fn d4_a_record_that_no_secret_can_hold_is_cut_and_put_together_again() {
+    fn a_record_that_no_secret_can_hold_is_cut_and_put_together_again() {
         let mut record = record();
         assert_eq!(record.cut(), Ok(None));
         // Noise, which gzip does not make smaller.

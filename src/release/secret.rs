@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::chunks::CHUNKS;
 use super::inventory::Inventory;
-use super::object::Gvk;
 use super::record::Status;
+use crate::object::Gvk;
 
 /// Type of a release Secret.
 pub const TYPE: &str = "helm.sh/release.v1";
@@ -199,7 +199,7 @@ pub fn decode_kinds(text: &str) -> Vec<(Gvk, Option<std::sync::Arc<str>>)> {
 #[cfg(test)]
 mod tests {
     use super::{INPUTS, INVENTORY, KINDS, Revision, encode_kinds, labels, name};
-    use crate::release::object::Gvk;
+    use crate::object::Gvk;
     use crate::release::record::Status;
     use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! The charts that are part of the program, for `tillerman init --built-in`.
 
-use super::Files;
+use super::ProjectFiles;
 
 /// Every file of `charts/`: its path from there, and its content. `build.rs` writes the list.
 const FILES: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/built_in_charts.rs"));
@@ -28,7 +28,7 @@ impl BuiltIn {
 }
 
 /// The files of a chart, by their path in it.
-pub fn files(chart: &str) -> Files {
+pub fn files(chart: &str) -> ProjectFiles {
     let of_it = FILES.iter().filter_map(|(path, data)| {
         let path = path.strip_prefix(chart)?.strip_prefix('/')?;
         Some((path.to_owned(), data.to_vec()))

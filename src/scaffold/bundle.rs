@@ -2,7 +2,7 @@
 //!
 //! OLM creates the Deployment, the ServiceAccount and the rights itself, from the `ClusterServiceVersion`; the other objects lie beside it.
 
-use super::Files;
+use super::ProjectFiles;
 use crate::template::value::Value as Yaml;
 use crate::template::yaml;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 /// What the objects do not say.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct BundleSettings {
     /// Version of the operator, such as `0.1.0`.
     pub version: String,
     /// Name of the package; empty for the one that the base names.
@@ -38,7 +38,7 @@ const TAKEN: [&str; 8] = [
 ///
 /// # Errors
 /// What is missing among the objects, in a sentence.
-pub fn of(objects: &[Value], settings: &Settings) -> Result<Files, String> {
+pub fn of(objects: &[Value], settings: &BundleSettings) -> Result<ProjectFiles, String> {
     let bases: Vec<&Value> = kind(objects, "ClusterServiceVersion").collect();
     let [base] = bases[..] else {
         return Err(format!(
@@ -51,7 +51,7 @@ pub fn of(objects: &[Value], settings: &Settings) -> Result<Files, String> {
     if kind(objects, "Deployment").next().is_none() {
         return Err("the objects have no Deployment: are they those of config/manifests?".to_owned());
     }
-    let mut files = Files::new();
+    let mut files = ProjectFiles::new();
     let mut add = |path: String, object: &Value| -> Result<(), String> {
         file_name(path.trim_start_matches("bundle/manifests/"))?;
         let mut object = object.clone();
@@ -226,11 +226,11 @@ fn owned(base: &Value, objects: &[Value]) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Settings, of};
+    use super::{BundleSettings, of};
     use serde_json::json;
 
-    fn settings() -> Settings {
-        Settings {
+    fn settings() -> BundleSettings {
+        BundleSettings {
             version: "1.2.3".into(),
             package: String::new(),
             channels: "stable,fast".into(),

@@ -32,12 +32,12 @@ pub fn of(chart: &Chart, project: &Project) -> Result<Vec<String>, String> {
 mod tests {
     use super::of;
     use crate::scaffold::built_in;
-    use crate::scaffold::project::{Project, Resource};
+    use crate::scaffold::project::{Project, ProjectResource};
     use crate::{chart, scaffold};
 
     fn php() -> chart::Chart {
         let file = |(name, data): (String, Vec<u8>)| chart::File { name, data: data.into() };
-        let files: scaffold::Files = built_in::files("php");
+        let files: scaffold::ProjectFiles = built_in::files("php");
         chart::load_files(files.into_iter().map(file).collect(), &chart::Limits::default()).unwrap()
     }
 
@@ -45,12 +45,12 @@ mod tests {
     fn a_kind_waits_for_those_that_the_project_has() {
         let mut project = Project::new("shop", "tillerman.dev");
         assert_eq!(of(&php(), &project), Ok(Vec::new()));
-        project.add(Resource {
+        project.add(ProjectResource {
             group: "databases".to_owned(),
             domain: "tillerman.dev".to_owned(),
             version: "v1alpha1".to_owned(),
             kind: "MySQLCluster".to_owned(),
-            ..Resource::default()
+            ..ProjectResource::default()
         });
         let lines = of(&php(), &project).unwrap();
         assert_eq!(lines[0], "- group: databases.tillerman.dev");

@@ -18,12 +18,12 @@ pub mod starter;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, UndefinedBehavior, context};
-use project::{Project, Resource};
+use project::{Project, ProjectResource};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Files by their path in the project.
-pub type Files = BTreeMap<String, Vec<u8>>;
+pub type ProjectFiles = BTreeMap<String, Vec<u8>>;
 
 /// The folder of the charts.
 pub const CHARTS: &str = "helm-charts";
@@ -66,7 +66,7 @@ pub struct Api {
 
 impl Api {
     /// A kind with the names of its files. Where a kind of the same name came before, names of roles begin with the group.
-    pub fn new(resource: &Resource, plural: String, project: &Project) -> Self {
+    pub fn new(resource: &ProjectResource, plural: String, project: &Project) -> Self {
         let kind = resource.kind.to_ascii_lowercase();
         let mut before = project.resources.iter().take_while(|other| *other != resource);
         let (role_prefix, role_name) = if before.any(|other| other.kind.eq_ignore_ascii_case(&kind)) {
@@ -104,6 +104,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("Makefile", include_str!("files/Makefile")),
     ("README.md", include_str!("files/README.md")),
     ("hack/test-samples.sh", include_str!("files/hack/test-samples.sh")),
+    ("config/argocd/argocd-cm.yaml", include_str!("files/config/argocd/argocd-cm.yaml")),
     ("config/crd/kustomization.yaml", include_str!("files/config/crd/kustomization.yaml")),
     ("config/default/kustomization.yaml", include_str!("files/config/default/kustomization.yaml")),
     ("config/default/manager_metrics_patch.yaml", include_str!("files/config/default/manager_metrics_patch.yaml")),
@@ -138,6 +139,8 @@ const ROLES: &[(&str, &str)] = &[
     ("viewer", include_str!("files/config/rbac/viewer_role.yaml")),
 ];
 
+/// The health check for Argo CD.
+pub const HEALTH: &str = include_str!("files/config/argocd/health.lua");
 /// The head of the file PROJECT.
 pub const PROJECT_HEAD: &str = include_str!("files/PROJECT");
 /// The definition of notices, and what applies it, for a project whose operator carries out notices.
@@ -155,10 +158,11 @@ pub fn watches(apis: &[Api]) -> Vec<u8> {
 }
 
 /// The files that depend on names alone. `version` is that of the program, whose image the Dockerfile begins with.
-pub fn files(project: &Project, apis: &[Api], version: &str) -> Files {
+pub fn files(project: &Project, apis: &[Api], version: &str) -> ProjectFiles {
     let notices = project.notices;
-    let names = context! { name => &project.name, apis => Value::from(Serde(apis)), version, notices };
-    let mut files: Files =
+    let names =
+        context! { name => &project.name, apis => Value::from(Serde(apis)), version, notices, health => HEALTH };
+    let mut files: ProjectFiles =
         TEMPLATES.iter().map(|(path, template)| ((*path).to_owned(), rendered(template, &names))).collect();
     let base = format!("config/manifests/bases/{}.clusterserviceversion.yaml", project.name);
     files.insert(base, rendered(SERVICE_VERSION, &names));
@@ -186,13 +190,13 @@ fn rendered(template: &str, names: &Value) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::project::{Project, Resource};
+    use super::project::{Project, ProjectResource};
     use super::{Api, files, watches};
 
     fn project(groups: &[&str]) -> (Project, Vec<Api>) {
         let mut project = Project::new("web-operator", "example.com");
         for group in groups {
-            project.add(Resource {
+            project.add(ProjectResource {
                 group: (*group).to_owned(),
                 version: "v1alpha1".to_owned(),
                 kind: "Web".to_owned(),

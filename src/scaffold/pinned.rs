@@ -49,7 +49,7 @@ fn text(default: &Value, schema: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::of;
-    use crate::chart::{self, File, Limits};
+    use crate::chart::{self, ChartLimits, File};
     use crate::kind::overrides::Overrides;
     use serde_json::{Map, Value, json};
 
@@ -65,7 +65,7 @@ mod tests {
             file("values.yaml", values.to_owned()),
             file("values.schema.json", schema.to_string()),
         ];
-        let pinned = of(&chart::load_files(files, &Limits::default()).unwrap());
+        let pinned = of(&chart::load_files(files, &ChartLimits::default()).unwrap());
         let mut shown: Vec<String> = pinned.iter().map(|(path, text)| format!("{path}={text}")).collect();
         shown.sort();
         assert_eq!(shown, ["a\\.b=c", "account.name=", "image=a/b:1\\,2", "names={x.y,z}", "none={}"]);

@@ -19,7 +19,7 @@ pub struct Project {
     /// What follows the groups of the kinds: group `apps` and domain `example.com` are `apps.example.com`.
     pub domain: String,
     /// The kinds, in the order in which they were added.
-    pub resources: Vec<Resource>,
+    pub resources: Vec<ProjectResource>,
     /// Whether the operator carries out notices.
     pub notices: bool,
     /// The comments at the top of the file; empty for those of a new one.
@@ -30,7 +30,7 @@ pub struct Project {
 
 /// A kind of a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resource {
+pub struct ProjectResource {
     /// First part of the group.
     pub group: String,
     /// Version, such as `v1alpha1`.
@@ -42,12 +42,12 @@ pub struct Resource {
     /// Plural name, where it is not made by the rule.
     pub plural: Option<String>,
     /// Where its chart came from.
-    pub source: Option<Source>,
+    pub source: Option<ChartOrigin>,
 }
 
 /// Where a chart came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Source {
+pub struct ChartOrigin {
     /// As given: a path, a URL, an OCI reference or a name.
     pub chart: String,
     /// The repository, if one was given.
@@ -56,7 +56,7 @@ pub struct Source {
     pub version: String,
 }
 
-impl Resource {
+impl ProjectResource {
     /// The whole group.
     pub fn qualified_group(&self) -> String {
         match (&*self.group, &*self.domain) {
@@ -115,7 +115,7 @@ impl Project {
         project.notices = sources.as_ref().is_some_and(|ours| ours["notices"] == true);
         for resource in resources.as_ref().and_then(Value::as_array).into_iter().flatten() {
             let field = |name: &str| resource.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let mut read = Resource {
+            let mut read = ProjectResource {
                 group: field("group"),
                 version: field("version"),
                 kind: field("kind"),
@@ -133,7 +133,7 @@ impl Project {
                     && source["version"] == *read.version
             });
             let of = |source: &Value, name: &str| source[name].as_str().unwrap_or_default().to_owned();
-            read.source = source.map(|source| Source {
+            read.source = source.map(|source| ChartOrigin {
                 chart: of(source, "chart"),
                 repo: of(source, "repo"),
                 version: of(source, "chartVersion"),
@@ -145,7 +145,7 @@ impl Project {
     }
 
     /// Adds a kind, or gives the one that is there its new source. Its index.
-    pub fn add(&mut self, resource: Resource) -> usize {
+    pub fn add(&mut self, resource: ProjectResource) -> usize {
         if let Some(index) = self.resources.iter().position(|known| known.is(&resource)) {
             self.resources[index] = resource;
             return index;
@@ -198,7 +198,7 @@ fn text_of_head(file: &str) -> String {
     file.split_inclusive('\n').take_while(|line| line.starts_with('#')).collect()
 }
 
-fn resource(resource: &Resource) -> Value {
+fn resource(resource: &ProjectResource) -> Value {
     let mut fields = json!({
         "api": {"crdVersion": "v1", "namespaced": true},
         "group": resource.group,
@@ -214,7 +214,7 @@ fn resource(resource: &Resource) -> Value {
     fields
 }
 
-fn source(resource: &Resource) -> Option<Value> {
+fn source(resource: &ProjectResource) -> Option<Value> {
     let source = resource.source.as_ref()?;
     let mut fields = json!({
         "group": resource.qualified_group(),
@@ -233,10 +233,10 @@ fn source(resource: &Resource) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Project, Resource, Source};
+    use super::{ChartOrigin, Project, ProjectResource};
 
-    fn web() -> Resource {
-        Resource {
+    fn web() -> ProjectResource {
+        ProjectResource {
             group: "apps".into(),
             version: "v1alpha1".into(),
             kind: "Web".into(),
@@ -248,15 +248,20 @@ mod tests {
     #[test]
     fn a_project_is_read_as_it_was_written() {
         let mut project = Project::new("web-operator", "example.com");
-        project.add(Resource {
-            source: Some(Source {
+        project.add(ProjectResource {
+            source: Some(ChartOrigin {
                 chart: "web".into(),
                 repo: "https://charts.example.com".into(),
                 version: "1.2.3".into(),
             }),
             ..web()
         });
-        project.add(Resource { group: "db".into(), kind: "Mysql".into(), plural: Some("mysqls".into()), ..web() });
+        project.add(ProjectResource {
+            group: "db".into(),
+            kind: "Mysql".into(),
+            plural: Some("mysqls".into()),
+            ..web()
+        });
         project.notices = true;
         let text = project.write("# head\n").unwrap();
         let read = Project::read(&text).unwrap();

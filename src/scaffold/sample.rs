@@ -65,7 +65,7 @@ fn indented(text: &str, prefix: &str, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::of;
-    use crate::chart::{Chart, File, Limits, load_files};
+    use crate::chart::{Chart, ChartLimits, File, load_files};
     use crate::scaffold::Api;
     use serde_json::json;
 
@@ -73,7 +73,7 @@ mod tests {
         let file = |name: &str, text: &str| File { name: name.into(), data: text.as_bytes().to_vec().into() };
         let files =
             vec![file("Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.2.3\n"), file("values.yaml", values)];
-        load_files(files, &Limits::default()).unwrap()
+        load_files(files, &ChartLimits::default()).unwrap()
     }
 
     fn api() -> Api {

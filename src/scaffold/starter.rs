@@ -1,6 +1,6 @@
 //! A chart to begin with: a web server that works at once.
 
-use super::Files;
+use super::ProjectFiles;
 
 /// The language of the templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ const MINIJINJA: &[(&str, &str)] = &[
 ];
 
 /// The files of a chart of this name.
-pub fn chart(name: &str, engine: Engine) -> Files {
+pub fn chart(name: &str, engine: Engine) -> ProjectFiles {
     let own = match engine {
         Engine::Helm => HELM,
         Engine::Minijinja => MINIJINJA,
@@ -42,12 +42,12 @@ pub fn chart(name: &str, engine: Engine) -> Files {
 #[cfg(test)]
 mod tests {
     use super::{Engine, chart};
-    use crate::chart::{File, Limits, Values, load_files};
+    use crate::chart::{ChartLimits, File, Values, load_files};
     use crate::render::{Capabilities, Options, Release, render};
 
     fn rendered(engine: Engine) -> Vec<(String, serde_json::Value)> {
         let files = chart("web", engine).into_iter().map(|(name, data)| File { name, data: data.into() }).collect();
-        let chart = load_files(files, &Limits::default()).unwrap();
+        let chart = load_files(files, &ChartLimits::default()).unwrap();
         let release = Release::new("world", "default");
         let made = render(&chart, &Values::new(), &release, &Capabilities::default(), &Options::default()).unwrap();
         made.manifests

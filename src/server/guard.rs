@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::cluster::client::{self, Cluster};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
-use crate::release::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 
 /// How long a positive answer is cached.
 const ALLOWED: Duration = Duration::from_secs(60);
@@ -94,7 +94,7 @@ impl Guard {
         let body = json!({"apiVersion": gvk.api_version(), "kind": kind, "spec": spec});
         let id = ObjectId { gvk: gvk.clone(), namespace: None, name: "".into() };
         let resource = Resource { gvk, plural: plural.into(), namespaced: false };
-        self.cluster.create(&resource, &id, &body, client::Answer::Object).await
+        self.cluster.create(&resource, &id, &body, client::Returned::Object).await
     }
 }
 

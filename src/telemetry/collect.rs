@@ -22,7 +22,7 @@ pub struct CreatedAt {
 
 /// A state of releases for `tillerman_releases`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
-pub struct State {
+pub struct ReleaseState {
     /// Controller of the kind.
     pub controller: String,
     /// `ready`, `progressing`, `stalled` or `uninstalling`.

@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::collect::{CreatedAt, DatabaseSight, Process, Read, State};
+use super::collect::{CreatedAt, DatabaseSight, Process, Read, ReleaseState};
 use super::health::Health;
 
 /// How long the API server may be down before the operator reports that it is not ready.
@@ -235,7 +235,7 @@ impl Metrics {
     /// Adds `tillerman_releases`, which is computed when it is requested.
     pub fn register_states<F>(&self, source: F)
     where
-        F: Fn() -> Vec<(State, i64)> + Send + Sync + 'static,
+        F: Fn() -> Vec<(ReleaseState, i64)> + Send + Sync + 'static,
     {
         let collector = Read::new("tillerman_releases", "Releases by state", source);
         self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
@@ -436,17 +436,17 @@ impl Metrics {
     }
 
     /// Sets whether the API server serves a kind.
-    pub fn set_kind_available(&self, gvk: &crate::release::object::Gvk, available: bool) {
+    pub fn set_kind_available(&self, gvk: &crate::object::Gvk, available: bool) {
         self.available.get_or_create(&kind_labels(gvk)).set(i64::from(available));
     }
 
     /// Sets whether a kind's chart can be used.
-    pub fn set_chart_usable(&self, gvk: &crate::release::object::Gvk, usable: bool) {
+    pub fn set_chart_usable(&self, gvk: &crate::object::Gvk, usable: bool) {
         self.chart_usable.get_or_create(&kind_labels(gvk)).set(i64::from(usable));
     }
 }
 
-fn kind_labels(gvk: &crate::release::object::Gvk) -> KindLabels {
+fn kind_labels(gvk: &crate::object::Gvk) -> KindLabels {
     KindLabels { group: gvk.group.to_string(), version: gvk.version.to_string(), kind: gvk.kind.to_string() }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use mysql_async::prelude::Queryable as _;
 use mysql_async::{Conn, Opts};
 use tillerman::agent::client::{Client, ClientError};
-use tillerman::agent::contract::{Demote, Follow, Order, Promote, Refusal, Role, Seed, State, Verb};
+use tillerman::agent::contract::{Demote, Follow, MemberState, Order, Promote, Refusal, Role, Seed, Verb};
 use tillerman::agent::tls::Tls;
 
 use crate::support::rows::{self, Reached, reached};
@@ -155,18 +155,18 @@ impl Cluster {
         &mut self.members[k]
     }
 
-    pub async fn fence(&self, k: usize, epoch: u64) -> Result<State, Refusal> {
+    pub async fn fence(&self, k: usize, epoch: u64) -> Result<MemberState, Refusal> {
         self.members[k].order(&Verb::Fence(Order { epoch, number: Some(0), data: self.data.clone() })).await
     }
 
-    pub async fn promote(&self, k: usize, epoch: u64, acks: u32, admitted: &[usize]) -> Result<State, Refusal> {
+    pub async fn promote(&self, k: usize, epoch: u64, acks: u32, admitted: &[usize]) -> Result<MemberState, Refusal> {
         let admitted = admitted.iter().map(|k| format!("db-{k}")).collect();
         self.members[k]
             .order(&Verb::Promote(Promote { epoch, number: Some(0), data: self.data.clone(), acks, admitted }))
             .await
     }
 
-    pub async fn follow(&self, k: usize, epoch: u64, source: usize, acknowledge: bool) -> Result<State, Refusal> {
+    pub async fn follow(&self, k: usize, epoch: u64, source: usize, acknowledge: bool) -> Result<MemberState, Refusal> {
         let source = self.members[source].address.to_string();
         self.members[k]
             .order(&Verb::Follow(Follow { epoch, number: Some(0), data: self.data.clone(), source, acknowledge }))
@@ -183,7 +183,7 @@ impl Cluster {
         }
         assert!(is_mysql(), "{state:?}");
         self.seed(k, epoch, source, Some(state.start.clone())).await.expect("it may be discarded");
-        let seeded = |new: &State| new.start != state.start && !new.start.is_empty() && new.busy.is_none();
+        let seeded = |new: &MemberState| new.start != state.start && !new.start.is_empty() && new.busy.is_none();
         let new = self.members[k].until("it has a copy", seeded).await;
         assert!(!new.diverged, "{new:?}");
         let state = self.follow(k, epoch, source, acknowledge).await.expect("it obeys");
@@ -191,11 +191,17 @@ impl Cluster {
         true
     }
 
-    pub async fn demote(&self, k: usize, epoch: u64, within: u64) -> Result<State, Refusal> {
+    pub async fn demote(&self, k: usize, epoch: u64, within: u64) -> Result<MemberState, Refusal> {
         self.members[k].order(&Verb::Demote(Demote { epoch, number: Some(0), data: self.data.clone(), within })).await
     }
 
-    pub async fn seed(&self, k: usize, epoch: u64, donor: usize, discard: Option<String>) -> Result<State, Refusal> {
+    pub async fn seed(
+        &self,
+        k: usize,
+        epoch: u64,
+        donor: usize,
+        discard: Option<String>,
+    ) -> Result<MemberState, Refusal> {
         let donor = self.members[donor].url();
         self.members[k]
             .order(&Verb::Seed(Seed { epoch, number: Some(0), data: self.data.clone(), donor, discard }))
@@ -324,7 +330,7 @@ impl Member {
         numbers.find(of)
     }
 
-    pub async fn order(&self, verb: &Verb) -> Result<State, Refusal> {
+    pub async fn order(&self, verb: &Verb) -> Result<MemberState, Refusal> {
         match self.client.order(&self.url(), verb, PATIENCE).await {
             Ok(state) => Ok(state),
             Err(ClientError::Refused(refusal)) => Err(refusal),
@@ -333,12 +339,12 @@ impl Member {
     }
 
     /// The answer, within the two seconds that an agent has.
-    pub async fn state(&self) -> State {
+    pub async fn state(&self) -> MemberState {
         self.client.state(&self.url(), Duration::from_secs(2)).await.unwrap_or_else(|e| panic!("{}: {e}", self.name))
     }
 
     /// Waits until the answer is as wanted.
-    pub async fn until(&self, what: &str, holds: impl Fn(&State) -> bool) -> State {
+    pub async fn until(&self, what: &str, holds: impl Fn(&MemberState) -> bool) -> MemberState {
         let since = Instant::now();
         let mut last = None;
         while since.elapsed() < PATIENCE {

@@ -2,7 +2,7 @@
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable as _;
-use tillerman::agent::contract::{Reason, Role, State};
+use tillerman::agent::contract::{MemberState, Reason, Role};
 use tokio::task::JoinHandle;
 
 use crate::cluster::{Cluster, connect, is_mysql, server};
@@ -17,7 +17,7 @@ async fn with_table() -> Cluster {
 }
 
 /// All members have what one has.
-async fn everywhere(cluster: &Cluster, of: usize) -> State {
+async fn everywhere(cluster: &Cluster, of: usize) -> MemberState {
     let state = cluster.members[of].state().await;
     for member in &cluster.members {
         member.until("it has all", |own| own.has == state.has).await;
@@ -80,7 +80,7 @@ async fn a_replica_that_drops_what_it_received_says_so() {
     cluster.follow(1, 2, 0, true).await.unwrap();
     let held = hold(&cluster, 1).await;
     cluster.members[0].run("INSERT INTO app.t VALUES (1)").await.unwrap();
-    let lags = |state: &State| state.got != state.has;
+    let lags = |state: &MemberState| state.got != state.has;
     let lagging = cluster.members[1].until("it lags", lags).await;
     assert_eq!(cluster.follow(1, 2, 0, true).await.unwrap().start, before.start, "nothing changes");
     if is_mysql() {
@@ -156,7 +156,7 @@ async fn a_member_that_cannot_take_its_writes_back_has_diverged_and_is_seeded() 
     assert!(state.diverged, "{state:?}");
     assert_eq!(cluster.seed(0, 2, 1, Some("no".into())).await.unwrap_err().reason, Reason::HasData);
     cluster.seed(0, 2, 1, Some(state.start.clone())).await.unwrap();
-    let seeded = |new: &State| new.start != state.start && !new.start.is_empty() && new.busy.is_none();
+    let seeded = |new: &MemberState| new.start != state.start && !new.start.is_empty() && new.busy.is_none();
     let new = cluster.members[0].until("it has a copy", seeded).await;
     assert!(!new.diverged && new.data.as_deref() == Some(&cluster.data), "{new:?}");
     cluster.follow(0, 2, 1, true).await.unwrap();
@@ -333,7 +333,7 @@ async fn a_replica_that_ended_in_order_says_which_starts_it_continues() {
     cluster.member(1).start();
     let last = cluster.members[1].until("it runs", |state| state.continues == starts).await.start;
     cluster.members[1].signal("KILL", server());
-    let killed = |state: &State| !state.start.is_empty() && state.start != last;
+    let killed = |state: &MemberState| !state.start.is_empty() && state.start != last;
     assert_eq!(cluster.members[1].until("it runs again", killed).await.continues, [""; 0]);
 
     cluster.follow(1, 1, 0, true).await.unwrap();

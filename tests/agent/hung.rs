@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable as _;
 use tillerman::agent::client::Client;
-use tillerman::agent::contract::{Role, State};
+use tillerman::agent::contract::{MemberState, Role};
 
 use crate::cluster::{Cluster, Member, PATIENCE, connect, is_mysql, server};
 use crate::full::Disk;
@@ -40,7 +40,7 @@ async fn until_ready(member: &Member, wanted: bool) -> Duration {
 }
 
 /// Waits until a database runs that was started after this start, because it hung.
-async fn started_again(member: &Member, before: &str) -> State {
+async fn started_again(member: &Member, before: &str) -> MemberState {
     let state = member.until("it is started again", |state| !state.start.is_empty() && state.start != before).await;
     assert!(state.restarted.is_some(), "{state:?}");
     state
@@ -59,7 +59,7 @@ async fn one_member_that_hangs_is_not_ready_and_comes_back_with_all_that_it_ackn
     let unready = until_ready(member, false).await;
     assert!(unready < AFTER, "{unready:?}");
     let hangs = member.until("it says so", |state| state.restarts_in.is_some()).await;
-    let says = |state: &State, text: &str| state.problem.as_ref().is_some_and(|problem| problem.contains(text));
+    let says = |state: &MemberState, text: &str| state.problem.as_ref().is_some_and(|problem| problem.contains(text));
     assert!(hangs.hangs && says(&hangs, "its agent starts it again in"), "{hangs:?}");
     let hung = Instant::now();
     let state = started_again(member, &before.start).await;
@@ -82,7 +82,7 @@ async fn one_member_that_hangs_is_not_ready_and_comes_back_with_all_that_it_ackn
     };
     member.signal("STOP", server());
     assert_eq!(member.state().await.start, "", "it is still starting");
-    let again = |state: &State| !state.start.is_empty() && state.restarted != hangs.restarted;
+    let again = |state: &MemberState| !state.start.is_empty() && state.restarted != hangs.restarted;
     let state = member.until("it is started again", again).await;
     let why = state.restarted.map(|restarted| restarted.why).unwrap_or_default();
     assert!(why.contains("while it started") && member.process_of(server()) != next, "{why}");
@@ -173,7 +173,7 @@ async fn a_replica_that_hangs_is_not_started_again_before_its_source_is_well() {
     cluster.members[1].signal("STOP", server());
     cluster.member(0).kill();
     let stays =
-        |state: &State| state.problem.as_ref().is_some_and(|problem| problem.contains("its source is not well"));
+        |state: &MemberState| state.problem.as_ref().is_some_and(|problem| problem.contains("its source is not well"));
     let state = cluster.members[1].until("it says why it stays", stays).await;
     assert_eq!((state.restarts_in, state.restarted), (None, before.restarted));
     assert_eq!(cluster.members[1].process_of(server()), number);
@@ -233,7 +233,7 @@ async fn a_database_that_hangs_on_a_full_disk_is_started_again_when_there_is_roo
     let filler = disk.fill();
     let number = member.process_of(server());
     member.signal("STOP", server());
-    let says = |state: &State| {
+    let says = |state: &MemberState| {
         let problem = state.problem.as_deref().unwrap_or_default();
         problem.contains("its volume is full") && problem.contains("its agent does not start it again")
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tillerman::agent::contract::{Reason, Role, State};
+use tillerman::agent::contract::{MemberState, Reason, Role};
 
 use crate::cluster::{Cluster, server};
 use crate::writers::{Writers, lost};
@@ -28,7 +28,7 @@ fn others(cluster: &Cluster, of: usize) -> Vec<usize> {
 /// The primary is lost, and another member takes over: the others are fenced, and that which has most is promoted.
 async fn fail_over(cluster: &Cluster, from: usize, epoch: u64) -> usize {
     let others = others(cluster, from);
-    let mut fenced: Vec<(usize, State)> = Vec::new();
+    let mut fenced: Vec<(usize, MemberState)> = Vec::new();
     for k in others.clone() {
         let before = cluster.members[k].state().await;
         let state = cluster.fence(k, epoch).await.unwrap();

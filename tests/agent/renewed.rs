@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tillerman::agent::client::Client;
-use tillerman::agent::tls::{Files, Tls};
+use tillerman::agent::tls::{Tls, TlsFiles};
 
 use crate::cluster::{Cluster, PATIENCE, connect_as, is_mysql, server};
 
@@ -44,7 +44,7 @@ async fn a_new_certificate_and_a_new_password_count_without_an_order_and_without
     };
     for member in &mut cluster.members {
         member.tls = Some(files.clone());
-        member.client = Client { tls: Some(Files::read(&files).unwrap().client()) };
+        member.client = Client { tls: Some(TlsFiles::read(&files).unwrap().client()) };
     }
     cluster.create().await;
     cluster.grow(2).await;

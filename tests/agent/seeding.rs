@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use tillerman::agent::contract::{Reason, Role, State};
+use tillerman::agent::contract::{MemberState, Reason, Role};
 
 use crate::cluster::{Cluster, is_mysql};
 use crate::writers::{Writers, lost};
 
-fn has_copy(state: &State) -> bool {
+fn has_copy(state: &MemberState) -> bool {
     !state.start.is_empty() && state.busy.is_none()
 }
 
@@ -79,7 +79,7 @@ async fn a_copy_that_is_cut_is_not_taken_for_data() {
     cluster.member(1).environment[0].1.clear();
     cluster.member(1).start();
     cluster.members[1].until("it answers", |_| true).await;
-    let under_way = |state: &State| state.busy.as_ref().is_some_and(|busy| busy.done > 1 << 20);
+    let under_way = |state: &MemberState| state.busy.as_ref().is_some_and(|busy| busy.done > 1 << 20);
 
     // The receiver's container is killed.
     cluster.seed(1, 1, 0, None).await.unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use tillerman::agent::client::Client;
-use tillerman::agent::tls::{Files, Tls};
+use tillerman::agent::tls::{Tls, TlsFiles};
 
 use crate::cluster::{Cluster, Member, PATIENCE};
 use crate::seeding::fill;
@@ -359,7 +359,7 @@ async fn a_copy_that_is_cut_or_altered_is_refused() {
     let saving = ended(shelf.asking(&["copy", "--name=cut"]));
     let kills = async {
         let under_way =
-            |state: &tillerman::agent::contract::State| state.busy.as_ref().is_some_and(|b| b.done > 1 << 20);
+            |state: &tillerman::agent::contract::MemberState| state.busy.as_ref().is_some_and(|b| b.done > 1 << 20);
         cluster.members[0].until("the copy is under way", under_way).await;
         cluster.members[0].signal("KILL", "mariadb-backup");
     };
@@ -487,7 +487,7 @@ async fn agents_with_certificates_are_copied_to_object_storage_in_parts() {
     let folder = cluster.folder();
     let (ours, others) = (certificates(&folder.join("tls"), &names), certificates(&folder.join("other"), &names));
     cluster.member(0).tls = Some(ours.clone());
-    cluster.member(0).client = Client { tls: Some(Files::read(&ours).unwrap().client()) };
+    cluster.member(0).client = Client { tls: Some(TlsFiles::read(&ours).unwrap().client()) };
     cluster.create().await;
     fill(&cluster, 64).await;
     let gateway = Gateway::start(&folder);

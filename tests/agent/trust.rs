@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tillerman::agent::client::{Client, ClientError};
 use tillerman::agent::contract::{LIMIT, Reason, Reload, Verb};
-use tillerman::agent::tls::{Files, Tls};
+use tillerman::agent::tls::{Tls, TlsFiles};
 
 use crate::cluster::{Cluster, is_mysql, server};
 
@@ -29,7 +29,7 @@ async fn members_with_certificates_follow_each_other_and_strangers_are_refused()
     let names = cluster.members.iter().map(|member| format!("IP:{}", member.address)).collect::<Vec<_>>().join(",");
     let folder = cluster.folder().join("tls");
     let (ours, others) = (certificates(&folder, &names), certificates(&cluster.folder().join("other"), &names));
-    let client = |files: &Tls| Client { tls: Some(Files::read(files).unwrap().client()) };
+    let client = |files: &Tls| Client { tls: Some(TlsFiles::read(files).unwrap().client()) };
     for member in &mut cluster.members {
         member.tls = Some(ours.clone());
         member.client = client(&ours);

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use tillerman::agent::contract::State;
+use tillerman::agent::contract::MemberState;
 
 use crate::cluster::Cluster;
 use crate::writers::{Writers, lost};
@@ -12,7 +12,7 @@ fn newer() -> PathBuf {
     std::env::var_os("ROOT_11_8").expect("`make upgrade` sets ROOT_11_8").into()
 }
 
-fn is_newer(state: &State) -> bool {
+fn is_newer(state: &MemberState) -> bool {
     state.version.as_deref().is_some_and(|version| version.starts_with("11.8."))
 }
 

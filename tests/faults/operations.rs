@@ -82,9 +82,9 @@ fn before_each_write_of_an_operation_and_the_upgrade_that_waits_for_it() {
     assert!(sweep("kill-before-op").run_with(Fault::FreezeBefore) > 10);
 }
 
-/// The answer to the deletion of a Job comes after the watch has seen it go: it does not bring it back, to be waited for for ever.
+/// A6. The answer to the deletion of a Job comes after the watch has seen it go: it does not bring it back, to be waited for for ever.
 #[test]
-fn a6_a_deletion_that_is_answered_after_its_object_has_gone_is_over() {
+fn a_deletion_that_is_answered_after_its_object_has_gone_is_over() {
     let space = Space::new("overtaken");
     let proxy = Proxy::new(&space.kubeconfig(None));
     let kubeconfig = space.kubeconfig(Some(&format!("http://127.0.0.1:{}", proxy.port)));

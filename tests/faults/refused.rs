@@ -245,9 +245,9 @@ fn a_hook_that_ended_before_anybody_saw_it_is_not_waited_for() {
     eventually("it is upgraded", || expect("history", &history(&space, "app")?, &states.to_vec()));
 }
 
-/// A template that meets an API server in trouble is rendered again, and not left as one that fails.
+/// A4. A template that meets an API server in trouble is rendered again, and not left as one that fails.
 #[test]
-fn a4_a_lookup_that_was_refused_is_made_again() {
+fn a_lookup_that_was_refused_is_made_again() {
     let space = Space::new("lookedup");
     let proxy = Proxy::new(&space.kubeconfig(None));
     let kubeconfig = space.kubeconfig(Some(&format!("http://127.0.0.1:{}", proxy.port)));

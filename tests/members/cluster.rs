@@ -12,9 +12,9 @@ use tillerman::members::config_maps::ConfigMaps;
 use tillerman::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use tillerman::members::etcd::client::{Access, Tls};
 use tillerman::members::etcd::driver::Etcd;
-use tillerman::members::etcd::state::{Action, Call, NoSpace, Observed, Settings};
+use tillerman::members::etcd::state::{Call, EtcdAction, EtcdSettings, NoSpace, ObservedEtcd};
 use tillerman::members::url::Pattern;
-use tillerman::members::workload::{Latch, Target};
+use tillerman::members::workload::{Latch, WorkloadTarget};
 
 use crate::pods::StatefulSet;
 use crate::writer::Writer;
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 pub struct Cluster {
     pub pods: StatefulSet,
     pub driver: Etcd<Map>,
-    pub target: Target,
+    pub target: WorkloadTarget,
     pub latch: Latch,
     /// Everything that was done, in words.
     pub done: Vec<String>,
@@ -66,7 +66,7 @@ impl Cluster {
     /// One of these pods, with certificates where they have them.
     pub fn of(pods: StatefulSet, tls: Option<Tls>, size: u32) -> Self {
         let pattern = |port| Pattern::new(&pods.pattern(port), "e").expect("it has an ordinal");
-        let settings = Settings {
+        let settings = EtcdSettings {
             peer_url: pattern(2380),
             client_url: pattern(2379),
             join_deadline: 60,
@@ -80,7 +80,7 @@ impl Cluster {
         let access = Access { tls, user: None, timeout: Duration::from_secs(3) };
         Self {
             driver: Etcd { settings, access, config_maps: Map::default() },
-            target: Target::of(size),
+            target: WorkloadTarget::of(size),
             latch: Latch::default(),
             pods,
             done: Vec::new(),
@@ -122,7 +122,7 @@ impl Cluster {
     }
 
     /// What is seen, and what is to be done about it.
-    pub async fn look(&mut self) -> (Observed, MemberStep<Action>) {
+    pub async fn look(&mut self) -> (ObservedEtcd, MemberStep<EtcdAction>) {
         self.tick();
         let workload = self.pods.workload();
         let observed = self.driver.observe(&workload, &self.latch).await;
@@ -131,7 +131,7 @@ impl Cluster {
     }
 
     /// One pass.
-    pub async fn pass(&mut self) -> MemberStep<Action> {
+    pub async fn pass(&mut self) -> MemberStep<EtcdAction> {
         let (_, step) = self.look().await;
         let (do_it, then) = match step.clone() {
             MemberStep::ActThen { action, latch } => (MemberStep::Act(action), Some(latch)),
@@ -179,7 +179,7 @@ impl Cluster {
     }
 
     /// Runs passes until a condition holds for the next step.
-    pub async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self, &MemberStep<Action>) -> bool) {
+    pub async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self, &MemberStep<EtcdAction>) -> bool) {
         let end = Instant::now() + PATIENCE;
         loop {
             let step = Box::pin(self.pass()).await;
@@ -228,7 +228,7 @@ impl Cluster {
     pub async fn leader(&mut self) -> u32 {
         let (observed, _) = self.look().await;
         let leader = observed.answers.values().find(|answer| answer.linearizable).expect("it has a quorum").leader;
-        let leads = |(ordinal, answer): (&u32, &tillerman::members::etcd::state::Answer)| {
+        let leads = |(ordinal, answer): (&u32, &tillerman::members::etcd::state::MemberAnswer)| {
             (answer.member == leader).then_some(*ordinal)
         };
         observed.answers.iter().find_map(leads).expect("the leader answers")
@@ -263,11 +263,10 @@ impl Cluster {
 }
 
 /// Whether a step calls the cluster.
-pub fn calls(step: &MemberStep<Action>) -> Option<&Call> {
+pub fn calls(step: &MemberStep<EtcdAction>) -> Option<&Call> {
     match step {
-        MemberStep::Act(Action::Call { call, .. }) | MemberStep::ActThen { action: Action::Call { call, .. }, .. } => {
-            Some(call)
-        }
+        MemberStep::Act(EtcdAction::Call { call, .. })
+        | MemberStep::ActThen { action: EtcdAction::Call { call, .. }, .. } => Some(call),
         _ => None,
     }
 }

@@ -37,7 +37,7 @@ fn stopped(step: &MemberStep<impl Sized>, reason: &str) -> bool {
 
 /// F1 and F16: the first learner is added as soon as the cluster is there, and no acknowledged write is lost on the way.
 #[tokio::test(flavor = "multi_thread")]
-async fn f1_one_to_five_and_back_loses_no_write() {
+async fn one_to_five_and_back_loses_no_write() {
     let mut cluster = Cluster::grown(1).await;
     let writer = cluster.writer();
     let mut before = 1;
@@ -59,7 +59,7 @@ async fn f1_one_to_five_and_back_loses_no_write() {
 
 /// F3: a call whose answer was lost happens later, and is found by what the list says.
 #[tokio::test(flavor = "multi_thread")]
-async fn f3_calls_whose_answers_were_lost_are_found_in_the_list() {
+async fn calls_whose_answers_were_lost_are_found_in_the_list() {
     let mut cluster = Cluster::grown(3).await;
     cluster.lead(0).await;
     let mut client = cluster.client(0).await;
@@ -104,7 +104,7 @@ async fn f3_calls_whose_answers_were_lost_are_found_in_the_list() {
 
 /// F6: a claim that was kept has the ID of the member that left; it is never started from, and only the user deletes it.
 #[tokio::test(flavor = "multi_thread")]
-async fn f6_a_kept_claim_stays_and_its_ordinal_joins_when_the_user_has_deleted_it() {
+async fn a_kept_claim_stays_and_its_ordinal_joins_when_the_user_has_deleted_it() {
     let mut cluster = Cluster::grown(3).await;
     cluster.target.delete_claims = false;
     let writer = cluster.writer();
@@ -133,7 +133,7 @@ async fn f6_a_kept_claim_stays_and_its_ordinal_joins_when_the_user_has_deleted_i
 
 /// F7: the leader hands over before it leaves.
 #[tokio::test(flavor = "multi_thread")]
-async fn f7_a_leader_that_is_to_leave_hands_over_before() {
+async fn a_leader_that_is_to_leave_hands_over_before() {
     let mut cluster = Cluster::grown(3).await;
     cluster.lead(2).await;
     let writer = cluster.writer();
@@ -148,7 +148,7 @@ async fn f7_a_leader_that_is_to_leave_hands_over_before() {
 
 /// F8: while one of three is away nobody is added, and none of the two others leaves.
 #[tokio::test(flavor = "multi_thread")]
-async fn f8_one_of_three_is_away_and_the_others_are_left_alone() {
+async fn one_of_three_is_away_and_the_others_are_left_alone() {
     let mut cluster = Cluster::grown(3).await;
     cluster.pods.lose_node(1);
     for size in [5, 2] {
@@ -164,7 +164,7 @@ async fn f8_one_of_three_is_away_and_the_others_are_left_alone() {
 
 /// F8: one whose data is spoilt is replaced when its time is over.
 #[tokio::test(flavor = "multi_thread")]
-async fn f8_one_whose_data_is_spoilt_is_replaced() {
+async fn one_whose_data_is_spoilt_is_replaced() {
     let mut cluster = Cluster::grown(3).await;
     let writer = cluster.writer();
     let spoilt = cluster.pods.claims[&1].uid.clone();
@@ -178,7 +178,7 @@ async fn f8_one_whose_data_is_spoilt_is_replaced() {
 
 /// F9: without a quorum nothing is called, deleted or scaled; it goes on by itself when one comes back.
 #[tokio::test(flavor = "multi_thread")]
-async fn f9_without_a_quorum_nothing_is_done_until_it_is_back() {
+async fn without_a_quorum_nothing_is_done_until_it_is_back() {
     let mut cluster = Cluster::grown(3).await;
     let writer = cluster.writer();
     cluster.target.size = 5;
@@ -199,7 +199,7 @@ async fn f9_without_a_quorum_nothing_is_done_until_it_is_back() {
 
 /// F10: the first member loses its data while clients write to it, and starts no second cluster.
 #[tokio::test(flavor = "multi_thread")]
-async fn f10_a_seed_that_lost_its_data_joins_again_as_a_learner() {
+async fn a_seed_that_lost_its_data_joins_again_as_a_learner() {
     let mut cluster = Cluster::grown(3).await;
     let writer = cluster.writer();
     let before = cluster.member(0).await;
@@ -216,7 +216,7 @@ async fn f10_a_seed_that_lost_its_data_joins_again_as_a_learner() {
 
 /// F10: the claim and the pod of a member are deleted by force, and made again before anybody sees that they were gone. Nothing is waited for.
 #[tokio::test(flavor = "multi_thread")]
-async fn f10_a_member_whose_claim_was_made_again_at_once_is_replaced_at_once() {
+async fn a_member_whose_claim_was_made_again_at_once_is_replaced_at_once() {
     let mut cluster = Cluster::grown(3).await;
     // Longer than this test has.
     cluster.driver.settings.dead_after = 3600;
@@ -242,7 +242,7 @@ async fn f10_a_member_whose_claim_was_made_again_at_once_is_replaced_at_once() {
 
 /// F11: all data is gone, and no empty cluster takes its place.
 #[tokio::test(flavor = "multi_thread")]
-async fn f11_when_all_data_is_lost_no_empty_cluster_takes_its_place() {
+async fn when_all_data_is_lost_no_empty_cluster_takes_its_place() {
     let mut cluster = Cluster::grown(3).await;
     for ordinal in 0..3 {
         cluster.pods.wipe(ordinal);
@@ -257,7 +257,7 @@ async fn f11_when_all_data_is_lost_no_empty_cluster_takes_its_place() {
 
 /// F13: whoever scales the StatefulSet by hand takes no quorum and adds no member.
 #[tokio::test(flavor = "multi_thread")]
-async fn f13_a_stateful_set_that_was_scaled_by_hand_is_as_before() {
+async fn a_stateful_set_that_was_scaled_by_hand_is_as_before() {
     let mut cluster = Cluster::grown(3).await;
     let writer = cluster.writer();
     for by_hand in [1, 0, 5] {
@@ -272,7 +272,7 @@ async fn f13_a_stateful_set_that_was_scaled_by_hand_is_as_before() {
 
 /// F14: what is wanted changes while members join and leave.
 #[tokio::test(flavor = "multi_thread")]
-async fn f14_a_size_that_flaps_comes_to_rest() {
+async fn a_size_that_flaps_comes_to_rest() {
     let mut cluster = Cluster::grown(3).await;
     let writer = cluster.writer();
     for size in [5, 3, 4, 1, 5, 2, 3] {
@@ -292,7 +292,7 @@ async fn f14_a_size_that_flaps_comes_to_rest() {
 
 /// F17: IDs have the second in them in which a member is added; one that was just removed is asked for again in the next.
 #[tokio::test(flavor = "multi_thread")]
-async fn f17_a_member_that_is_added_again_at_once_waits_for_the_next_second() {
+async fn a_member_that_is_added_again_at_once_waits_for_the_next_second() {
     let mut cluster = Cluster::grown(1).await;
     let mut ids = BTreeSet::new();
     for _ in 0..5 {
@@ -313,7 +313,7 @@ async fn f17_a_member_that_is_added_again_at_once_waits_for_the_next_second() {
 
 /// F18: a process whose member was removed ends with 0. That is not the end of it.
 #[tokio::test(flavor = "multi_thread")]
-async fn f18_a_removed_process_that_ends_well_is_replaced() {
+async fn a_removed_process_that_ends_well_is_replaced() {
     let mut cluster = Cluster::grown(3).await;
     let victim = cluster.member(2).await;
     let old = cluster.pods.pods[&2].pod.uid.clone();
@@ -383,7 +383,7 @@ async fn fill(client: &mut etcd_client::Client, key: impl Fn(u32) -> String) -> 
 /// F19: a file has reached its quota. The history goes, the files are rewritten one by one, the leader's last, and writes are allowed
 /// again.
 #[tokio::test(flavor = "multi_thread")]
-async fn f19_when_there_is_no_space_history_and_holes_go_and_writes_are_allowed_again() {
+async fn when_there_is_no_space_history_and_holes_go_and_writes_are_allowed_again() {
     let mut cluster = Cluster::new(3);
     cluster.pods.flags.push("--quota-backend-bytes=4194304".to_owned());
     cluster.driver.settings.quota = Some(4 << 20);
@@ -415,7 +415,7 @@ async fn f19_when_there_is_no_space_history_and_holes_go_and_writes_are_allowed_
 /// F19: what is there without its history is more than the quota allows. That is reported, and nothing is done twice; with fewer keys, or
 /// a higher quota, writes are allowed again.
 #[tokio::test(flavor = "multi_thread")]
-async fn f19_when_the_data_itself_is_too_much_it_is_reported_and_nothing_is_done_twice() {
+async fn when_the_data_itself_is_too_much_it_is_reported_and_nothing_is_done_twice() {
     let mut cluster = Cluster::new(3);
     cluster.pods.flags.push("--quota-backend-bytes=4194304".to_owned());
     cluster.driver.settings.quota = Some(4 << 20);
@@ -493,7 +493,7 @@ async fn files_with_holes_are_defragmented_one_by_one() {
 
 /// F22: pods get the next minor version one by one, the leader's last, and no write is lost; two minor versions at once are refused.
 #[tokio::test(flavor = "multi_thread")]
-async fn f22_an_upgrade_goes_one_by_one_and_the_leader_last() {
+async fn an_upgrade_goes_one_by_one_and_the_leader_last() {
     let mut cluster = Cluster::new(3);
     for (template, program) in [("r1", "etcd-3.5"), ("r2", "etcd")] {
         cluster.pods.programs.insert(template, tools().join(program));
@@ -523,7 +523,7 @@ async fn f22_an_upgrade_goes_one_by_one_and_the_leader_last() {
 
 /// F23: all pods are killed and come back one by one; the data is as it was.
 #[tokio::test(flavor = "multi_thread")]
-async fn f23_all_pods_are_killed_and_come_back_one_by_one() {
+async fn all_pods_are_killed_and_come_back_one_by_one() {
     let mut cluster = Cluster::grown(3).await;
     let writer = cluster.writer();
     cluster.until("some writes", |_, _| writer.count() > 20).await;
@@ -543,7 +543,7 @@ async fn f23_all_pods_are_killed_and_come_back_one_by_one() {
 
 /// F24: claims that were kept, without anything that is remembered: the same cluster comes back.
 #[tokio::test(flavor = "multi_thread")]
-async fn f24_kept_claims_are_adopted_as_the_cluster_they_were() {
+async fn kept_claims_are_adopted_as_the_cluster_they_were() {
     let mut cluster = Cluster::grown(3).await;
     let writer = cluster.writer();
     cluster.until("some writes", |_, _| writer.count() > 20).await;
@@ -592,7 +592,7 @@ fn connected(cluster: &Cluster, ordinal: u32, other: u64) -> [usize; 4] {
 /// F16: a member that came back with another address is inactive for one whose last request to the old address failed late, though they are
 /// connected: that one refuses what others allow, for as long as the connections stand.
 #[tokio::test(flavor = "multi_thread")]
-async fn f16_what_the_leader_refuses_for_what_it_does_not_see_another_is_asked_for() {
+async fn what_the_leader_refuses_for_what_it_does_not_see_another_is_asked_for() {
     let mut cluster = Cluster::networked(3).await;
     cluster.lead(0).await;
     let moved = cluster.member(1).await;

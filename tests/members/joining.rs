@@ -42,7 +42,7 @@ impl Cluster {
 
 /// F5: whatever is in the list, the operator rewrites it, and the same learner joins with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn f5_a_list_that_was_spoilt_is_rewritten_and_the_member_joins() {
+async fn a_list_that_was_spoilt_is_rewritten_and_the_member_joins() {
     for (spoil, says) in [
         ("one is missing", "member count is unequal"),
         ("one is too many", "member count is unequal"),
@@ -69,7 +69,7 @@ async fn f5_a_list_that_was_spoilt_is_rewritten_and_the_member_joins() {
 
 /// F5: the members change after the list was written: somebody removes one. The list follows, both join, and nobody is added twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn f5_a_list_that_is_older_than_the_members_is_rewritten() {
+async fn a_list_that_is_older_than_the_members_is_rewritten() {
     let mut cluster = Box::pin(fourth_waits()).await;
     let recorder = cluster.recorder();
     cluster.lead(0).await;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tillerman::members::driver::MemberStep;
-use tillerman::members::etcd::state::{Action, Observed};
+use tillerman::members::etcd::state::{EtcdAction, ObservedEtcd};
 
 use crate::check::assert_linearizable;
 use crate::cluster::Cluster;
@@ -24,7 +24,7 @@ impl Cluster {
 
     /// Passes of which none may call, delete or scale, until a partition has lasted longer than members may be dead, and until
     /// something holds besides.
-    async fn left_alone(&mut self, what: &str, mut holds: impl FnMut(&Observed, &MemberStep<Action>) -> bool) {
+    async fn left_alone(&mut self, what: &str, mut holds: impl FnMut(&ObservedEtcd, &MemberStep<EtcdAction>) -> bool) {
         let dead_after = u32::try_from(self.driver.settings.dead_after).expect("it is short");
         let long = Duration::from_secs(1) * dead_after * LONGER;
         let began = Instant::now();
@@ -44,7 +44,7 @@ impl Cluster {
     }
 
     /// Stores what is to be remembered; returns any other step.
-    fn pass_over(&mut self, step: MemberStep<Action>) -> Option<MemberStep<Action>> {
+    fn pass_over(&mut self, step: MemberStep<EtcdAction>) -> Option<MemberStep<EtcdAction>> {
         match step {
             MemberStep::Latch(latch) => self.latch = latch,
             MemberStep::Wait { .. } | MemberStep::Stop { .. } | MemberStep::Quiet => {}
@@ -72,13 +72,13 @@ impl Cluster {
     }
 }
 
-fn away(observed: &Observed, ordinal: u32) -> bool {
+fn away(observed: &ObservedEtcd, ordinal: u32) -> bool {
     observed.answers.get(&ordinal).is_none_or(|answer| !answer.linearizable)
 }
 
 /// F20: a follower that cannot be reached is left alone for as long as it takes.
 #[tokio::test(flavor = "multi_thread")]
-async fn f20_a_follower_that_is_parted_is_left_alone_and_comes_back() {
+async fn a_follower_that_is_parted_is_left_alone_and_comes_back() {
     let mut cluster = Cluster::networked(3).await;
     cluster.lead(0).await;
     let before = cluster.ids().await;
@@ -91,7 +91,7 @@ async fn f20_a_follower_that_is_parted_is_left_alone_and_comes_back() {
 
 /// F20: parted from the others, a leader acknowledges nothing; they have another, and it follows when it is back.
 #[tokio::test(flavor = "multi_thread")]
-async fn f20_a_leader_that_is_parted_is_followed_by_another() {
+async fn a_leader_that_is_parted_is_followed_by_another() {
     let mut cluster = Cluster::networked(3).await;
     cluster.lead(1).await;
     let before = cluster.ids().await;
@@ -99,7 +99,7 @@ async fn f20_a_leader_that_is_parted_is_followed_by_another() {
     let old = before[&1];
     cluster.network().part(&[1]);
     let parted = recorder.now();
-    let another = |seen: &Observed, _: &MemberStep<Action>| {
+    let another = |seen: &ObservedEtcd, _: &MemberStep<EtcdAction>| {
         away(seen, 1) && seen.answers.get(&0).is_some_and(|answer| answer.linearizable && answer.leader != old)
     };
     cluster.left_alone("another leads", another).await;
@@ -112,13 +112,14 @@ async fn f20_a_leader_that_is_parted_is_followed_by_another() {
 
 /// F20: none reaches another. Without a quorum nothing is called, whatever is wanted; and nothing needs to be, when they do again.
 #[tokio::test(flavor = "multi_thread")]
-async fn f20_members_that_are_all_parted_are_left_alone_and_come_back() {
+async fn members_that_are_all_parted_are_left_alone_and_come_back() {
     let mut cluster = Cluster::networked(3).await;
     let before = cluster.ids().await;
     let recorder = cluster.recorder();
     cluster.network().shatter();
     cluster.target.size = 5;
-    let lost = |_: &Observed, step: &MemberStep<Action>| matches!(step, MemberStep::Stop { reason: "QuorumLost", .. });
+    let lost =
+        |_: &ObservedEtcd, step: &MemberStep<EtcdAction>| matches!(step, MemberStep::Stop { reason: "QuorumLost", .. });
     cluster.left_alone("the quorum is lost", lost).await;
     cluster.target.size = 3;
     cluster.heals(&before).await;
@@ -128,7 +129,7 @@ async fn f20_members_that_are_all_parted_are_left_alone_and_come_back() {
 /// F20: a learner that cannot reach the others, and one of them that cannot when it has: nobody gets a vote before the others have
 /// heard of it, and in the end all are members.
 #[tokio::test(flavor = "multi_thread")]
-async fn f20_a_member_joins_through_partitions() {
+async fn a_member_joins_through_partitions() {
     let mut cluster = Cluster::networked(3).await;
     cluster.lead(0).await;
     // It tries one after the other, each until it gives up.
@@ -136,7 +137,7 @@ async fn f20_a_member_joins_through_partitions() {
     let recorder = cluster.recorder();
     cluster.network().part(&[3]);
     cluster.target.size = 4;
-    let reached_nobody = |cluster: &mut Cluster, _: &MemberStep<Action>| {
+    let reached_nobody = |cluster: &mut Cluster, _: &MemberStep<EtcdAction>| {
         assert!(!cluster.done.iter().any(|done| done.starts_with("give member")), "{:#?}", cluster.done);
         cluster.pods.pods.get(&3).is_some_and(|running| running.pod.exit.is_some())
     };
@@ -148,8 +149,9 @@ async fn f20_a_member_joins_through_partitions() {
         cluster.pass().await;
     }
     cluster.network().part(&[1]);
-    let voted =
-        |cluster: &mut Cluster, _: &MemberStep<Action>| cluster.done.iter().any(|done| done == "give member 3 a vote");
+    let voted = |cluster: &mut Cluster, _: &MemberStep<EtcdAction>| {
+        cluster.done.iter().any(|done| done == "give member 3 a vote")
+    };
     cluster.until("it votes while another is away", voted).await;
     cluster.network().heal();
     cluster.settle().await;

@@ -36,7 +36,7 @@ fn certificates(pods: &StatefulSet, ordinals: std::ops::Range<u32>) {
 /// F21: peers get certificates, pod by pod, the leader's last: each is announced under its new URL before it restarts, and writes go
 /// on.
 #[tokio::test(flavor = "multi_thread")]
-async fn f21_peers_go_from_http_to_https_pod_by_pod() {
+async fn peers_go_from_http_to_https_pod_by_pod() {
     let mut cluster = Cluster::grown(3).await;
     cluster.lead(2).await;
     certificates(&cluster.pods, 0..4);
@@ -81,7 +81,7 @@ async fn f21_peers_go_from_http_to_https_pod_by_pod() {
 /// F21: clients, and then peers too, go from http to https pod by pod and back: each pod is asked by the scheme of its own template,
 /// writes go on, and nobody loses the quorum on the way.
 #[tokio::test(flavor = "multi_thread")]
-async fn f21_clients_go_from_http_to_https_and_back_pod_by_pod() {
+async fn clients_go_from_http_to_https_and_back_pod_by_pod() {
     let mut cluster = Cluster::grown(3).await;
     certificates(&cluster.pods, 0..4);
     let folder = cluster.pods.folder.clone();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use etcd_client::{Client, GetOptions};
 use serde_json::json;
-use tillerman::chaos::plan::{Kind, Level, Plan};
+use tillerman::chaos::plan::{FaultKind, Level, Plan};
 
 use crate::etcd::Etcd;
 use crate::harness::{cluster_dir, kubectl};
@@ -33,9 +33,9 @@ fn from_env<T: std::str::FromStr>(name: &str) -> Option<T> {
 /// A seed whose first faults are of all kinds.
 fn seed_of_all(count: usize) -> u64 {
     let has_all = |seed: &u64| {
-        let plan = Plan::new(*seed, Level::Two, &Kind::ALL, 3, true).unwrap();
-        let kinds: Vec<Kind> = plan.take(count).map(|fault| fault.kind).collect();
-        Kind::ALL.iter().all(|kind| kinds.contains(kind))
+        let plan = Plan::new(*seed, Level::Two, &FaultKind::ALL, 3, true).unwrap();
+        let kinds: Vec<FaultKind> = plan.take(count).map(|fault| fault.kind).collect();
+        FaultKind::ALL.iter().all(|kind| kinds.contains(kind))
     };
     (0..10_000).find(has_all).unwrap()
 }
@@ -56,14 +56,14 @@ async fn faults_of_every_kind_lose_no_write_and_are_undone() {
         kubectl(&["label", "--overwrite", "namespace", namespace, "tillerman.dev/chaos=allowed"], None).unwrap();
     }
     let history = std::env::temp_dir().join(format!("{}.jsonl", etcd.namespace));
-    let count = from_env("CHAOS_FAULTS").unwrap_or(Kind::ALL.len());
+    let count = from_env("CHAOS_FAULTS").unwrap_or(FaultKind::ALL.len());
     let seed = format!("--seed={}", from_env("CHAOS_SEED").unwrap_or_else(|| seed_of_all(count)));
     let (count, file) = (format!("--count={count}"), format!("--history={}", history.display()));
     let output = chaos(&etcd, &["--level=2", "--duration=1h", &count, &seed, &file]).output().unwrap();
     let (told, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     eprintln!("{told}{wrong}");
     assert!(output.status.success());
-    for kind in Kind::ALL {
+    for kind in FaultKind::ALL {
         assert!(told.lines().any(|line| line.contains(&format!(" s {kind}"))), "{kind}");
     }
     assert!(told.contains("acknowledged writes that are lost: 0"));
@@ -82,7 +82,7 @@ async fn faults_of_every_kind_lose_no_write_and_are_undone() {
     etcd.ready();
     let members = etcd.voters().await;
     let long = |seed: &u64| {
-        let plan = Plan::new(*seed, Level::One, &[Kind::Fill], 3, false).unwrap();
+        let plan = Plan::new(*seed, Level::One, &[FaultKind::Fill], 3, false).unwrap();
         plan.take(2).all(|fault| fault.lasts.as_secs() >= 14)
     };
     let seed = format!("--seed={}", (0..10_000).find(long).unwrap());

@@ -186,6 +186,32 @@ impl Drop for MySql {
     }
 }
 
+/// The scripts of a new cluster are executed in the order of their names, and not again when a member comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_scripts_of_a_new_cluster_are_executed_once() {
+    let mut my = MySql::new("mysqlinitdb");
+    let scripts = json!({"2-rows.sql": "INSERT INTO app.t VALUES (7);",
+        "1-tables.sql": "CREATE DATABASE app;\nCREATE TABLE app.t (id BIGINT AUTO_INCREMENT PRIMARY KEY);"});
+    my.create(&json!({"replicas": 1, "initdbScripts": scripts}));
+    let rows = |my: &MySql| my.writes();
+    assert_eq!(numbers(&rows(&my), "SELECT id FROM app.t").await, [7]);
+    my.patch(&json!({"replicas": 2}));
+    my.settled();
+    assert_eq!(numbers(&rows(&my), "SELECT id FROM app.t").await, [7]);
+    // What cannot be executed is said, with the words of the database.
+    my.kubectl(&["delete", "mysql", "my", "--timeout=90s"]).unwrap();
+    let wrong = json!({"apiVersion": "databases.tillerman.dev/v1alpha1", "kind": "MySQLCluster",
+        "metadata": {"name": "wrong", "namespace": my.namespace}, "spec": {"image": IMAGE, "replicas": 1,
+        "agentImage": "localhost/tillerman-agent:test", "storage": {"size": "1Gi", "onDelete": "Delete"},
+        "initdbScripts": {"a.sql": "SELEC 1"}}});
+    kubectl(&["create", "-f", "-"], Some(&wrong.to_string())).unwrap();
+    eventually("the condition has the error", || {
+        let cluster = my.get(&["mysql", "wrong"])?;
+        let conditions = cluster["status"]["conditions"].to_string();
+        if conditions.contains("a.sql") && conditions.contains("ERROR 1064") { Ok(()) } else { Err(conditions) }
+    });
+}
+
 /// 1 → 3 → 5 → 2 under writers, with all that happens to a cluster in between: no acknowledged write is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_write() {

@@ -28,9 +28,9 @@ fn bad() -> Value {
     json!({"greeting": "bad", "replicas": -1})
 }
 
-/// docs/design/lessons.md pain 5: attempts and revisions are bounded.
+/// A3. docs/design/lessons.md pain 5: attempts and revisions are bounded.
 #[test]
-fn a3_an_upgrade_that_fails_is_tried_a_few_times_in_one_revision_then_rolled_back_and_left_alone() {
+fn an_upgrade_that_fails_is_tried_a_few_times_in_one_revision_then_rolled_back_and_left_alone() {
     let space = Space::new("rollback");
     let watches = space.watches(&[("Web", "web")]);
     let operator = space.operator(&watches, &[]);
@@ -70,8 +70,9 @@ fn a3_an_upgrade_that_fails_is_tried_a_few_times_in_one_revision_then_rolled_bac
     assert_eq!(space.get("web/app").unwrap()["status"].get("lastAttempted"), None);
 }
 
+/// A3.
 #[test]
-fn a3_the_spec_of_the_revision_that_came_back_needs_no_further_one() {
+fn the_spec_of_the_revision_that_came_back_needs_no_further_one() {
     let space = Space::new("takenback");
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"greeting": "good"}));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::{Command, Output};
 use std::time::Duration;
 use tillerman::chaos::hand::Hand;
-use tillerman::chaos::plan::{Fault, Kind};
+use tillerman::chaos::plan::{Fault, FaultKind};
 
 fn chaos(space: &Space, args: &[&str]) -> Output {
     let admin = crate::harness::cluster_dir().join("admin.kubeconfig");
@@ -94,8 +94,8 @@ async fn pods_are_killed_and_parted_and_nothing_is_left() {
     assert_eq!(hand.size().await, Ok(3));
     let fault = |kind, members| Fault { kind, members, operator: false, lasts: Duration::ZERO };
 
-    hand.begin(&fault(Kind::Partition, vec![0, 2])).await.unwrap();
-    hand.begin(&fault(Kind::Partition, vec![2])).await.expect("it is parted already");
+    hand.begin(&fault(FaultKind::Partition, vec![0, 2])).await.unwrap();
+    hand.begin(&fault(FaultKind::Partition, vec![2])).await.expect("it is parted already");
     let policies = || -> Vec<Value> {
         let list: Value =
             serde_json::from_str(&space.kubectl(&["get", "networkpolicies", "-o", "json"]).unwrap()).unwrap();
@@ -113,7 +113,7 @@ async fn pods_are_killed_and_parted_and_nothing_is_left() {
     assert_eq!(policies(), Vec::<Value>::new());
 
     let before = hand.members().await.unwrap();
-    hand.begin(&fault(Kind::Kill, vec![1])).await.unwrap();
+    hand.begin(&fault(FaultKind::Kill, vec![1])).await.unwrap();
     eventually("another pod is in its place", || {
         let path = "jsonpath={.metadata.uid}";
         match space.kubectl(&["get", "pod", "my-1", "-o", path]) {

@@ -56,8 +56,9 @@ fn a_deleted_object_comes_back() {
     }
 }
 
+/// A6.
 #[test]
-fn a6_a_label_that_was_taken_away_comes_back() {
+fn a_label_that_was_taken_away_comes_back() {
     let space = Space::new("label");
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({}));

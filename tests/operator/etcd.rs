@@ -148,7 +148,7 @@ impl Cluster {
 
 /// F1, F16: the first learner is added as soon as the cluster is there; no acknowledged write is lost on the way.
 #[test]
-fn f1_one_to_five_members_and_back_loses_no_write() {
+fn one_to_five_members_and_back_loses_no_write() {
     let (mut cluster, _operator) = Cluster::grown("etcdf1", 1, &json!({}));
     assert!(cluster.space.condition("web/a", "Stalled").is_ok_and(|stalled| stalled["status"] == "False"));
     let writer = cluster.writer();
@@ -192,7 +192,7 @@ fn a_member_whose_pod_and_claim_are_destroyed_is_replaced() {
 
 /// F4: a pod that no node takes; its learner leaves again after the deadline, and writes go on all the time.
 #[test]
-fn f4_a_learner_whose_pod_is_pending_for_ever_leaves_again() {
+fn a_learner_whose_pod_is_pending_for_ever_leaves_again() {
     let (mut cluster, _operator) = Cluster::grown("etcdf4", 1, &json!({"etcd": {"joinDeadline": "4s"}}));
     let writer = cluster.writer();
     cluster.node.hold("a-etcd-1");
@@ -209,7 +209,7 @@ fn f4_a_learner_whose_pod_is_pending_for_ever_leaves_again() {
 
 /// F12: a voter that somebody added by hand and that no pod is: no member is called until it is gone.
 #[test]
-fn f12_a_foreign_voter_stops_all_changes_until_it_is_gone() {
+fn a_foreign_voter_stops_all_changes_until_it_is_gone() {
     let (mut cluster, _operator) = Cluster::grown("etcdf12", 3, &json!({}));
     let before = cluster.calls().len();
     let added = eventually("it is added", || {
@@ -232,7 +232,7 @@ fn f12_a_foreign_voter_stops_all_changes_until_it_is_gone() {
 
 /// F13b: somebody takes the quorum by scaling the StatefulSet; it comes back, and no member is called.
 #[test]
-fn f13b_a_stateful_set_that_was_scaled_by_hand_gets_its_quorum_back() {
+fn a_stateful_set_that_was_scaled_by_hand_gets_its_quorum_back() {
     let (cluster, _operator) = Cluster::grown("etcdf13", 3, &json!({}));
     let writer = cluster.writer();
     let before = cluster.calls().len();
@@ -247,7 +247,7 @@ fn f13b_a_stateful_set_that_was_scaled_by_hand_gets_its_quorum_back() {
 
 /// F15: two operators at once, without a lease: the list of members and the claims on the API server are enough.
 #[test]
-fn f15_two_operators_at_once_grow_and_shrink_a_cluster_once() {
+fn two_operators_at_once_grow_and_shrink_a_cluster_once() {
     let (mut cluster, _first) = Cluster::grown("etcdf15", 1, &json!({}));
     let _second = cluster.operator();
     let writer = cluster.writer();
@@ -260,7 +260,7 @@ fn f15_two_operators_at_once_grow_and_shrink_a_cluster_once() {
 
 /// F19: a file has reached its quota: the history goes, the files are rewritten one by one, and writes are allowed again.
 #[test]
-fn f19_space_that_ran_out_is_reclaimed_and_writes_go_on() {
+fn space_that_ran_out_is_reclaimed_and_writes_go_on() {
     let (cluster, _operator) = Cluster::grown("etcdf19", 3, &json!({"flags": "--quota-backend-bytes=4194304"}));
     let mut client = cluster.client(0).unwrap();
     let value = vec![b'x'; 100 << 10];
@@ -284,7 +284,7 @@ fn f19_space_that_ran_out_is_reclaimed_and_writes_go_on() {
 
 /// F22: a new minor version goes pod by pod, the leader's last.
 #[test]
-fn f22_an_upgrade_goes_pod_by_pod_and_the_leader_is_the_last() {
+fn an_upgrade_goes_pod_by_pod_and_the_leader_is_the_last() {
     let (mut cluster, _operator) = Cluster::grown("etcdf22", 3, &json!({"version": "3.5.35"}));
     let leader = cluster.leader();
     let writer = cluster.writer();
@@ -341,7 +341,7 @@ fn a_chart_with_a_config_map_of_that_name_is_refused() {
 
 /// F9: two of three are away: a condition and an event, and nothing is done. No kubelet has to notice: the operator asks etcd itself.
 #[test]
-fn f9_without_a_quorum_there_is_a_condition_and_an_event_and_nothing_is_done() {
+fn without_a_quorum_there_is_a_condition_and_an_event_and_nothing_is_done() {
     let (mut cluster, operator) = Cluster::grown("etcdf9", 3, &json!({}));
     operator.settle();
     let before = cluster.calls().len();

@@ -52,8 +52,9 @@ fn the_history_is_bounded() {
     });
 }
 
+/// B4.
 #[test]
-fn b4_what_a_human_upgrades_is_brought_back_and_reported() {
+fn what_a_human_upgrades_is_brought_back_and_reported() {
     let space = Space::new("human");
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"replicas": 2}));
@@ -74,8 +75,9 @@ fn statuses(space: &Space) -> Vec<String> {
     list.iter().map(|r| r["status"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
+/// B4.
 #[test]
-fn b4_what_a_human_rolls_back_is_brought_forward_again_and_reported() {
+fn what_a_human_rolls_back_is_brought_forward_again_and_reported() {
     let space = Space::new("humanback");
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"replicas": 2}));
@@ -92,7 +94,7 @@ fn b4_what_a_human_rolls_back_is_brought_forward_again_and_reported() {
 
 /// docs/design/applying.md A2: `helm test` writes the record again, and our annotations are gone.
 #[test]
-fn a2_helm_test_runs_the_tests_of_a_release_and_makes_no_revision() {
+fn helm_test_runs_the_tests_of_a_release_and_makes_no_revision() {
     let space = Space::new("humantest");
     let operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
     space.apply("Web", "app", &json!({"hooks": [{"name": "check", "kind": "Pod", "events": "test"}]}));
@@ -273,9 +275,9 @@ fn chunks(space: &Space) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// docs/design/lessons.md pain 3: a release of more than a Secret.
+/// D4. docs/design/lessons.md pain 3: a release of more than a Secret.
 #[test]
-fn d4_a_release_that_no_secret_can_hold_is_stored_in_chunks_that_go_with_it() {
+fn a_release_that_no_secret_can_hold_is_stored_in_chunks_that_go_with_it() {
     let space = Space::new("chunks");
     let operator = space.operator(&space.watches(&[("Web", &space.large_chart())]), &[]);
     let switch = json!({"tillerman.dev/max-history": "2"});

@@ -42,8 +42,9 @@ fn waits(space: &Space, what: &str) {
     });
 }
 
+/// D3.
 #[test]
-fn d3_hooks_run_before_and_after_and_nobody_waits_for_them_but_their_release() {
+fn hooks_run_before_and_after_and_nobody_waits_for_them_but_their_release() {
     let space = Space::new("hooks");
     let operator =
         space.operator(&space.watches(&[("Web", "hooks"), ("Other", "web")]), &["--max-concurrent-reconciles=1"]);
@@ -100,8 +101,9 @@ fn d3_hooks_run_before_and_after_and_nobody_waits_for_them_but_their_release() {
     assert_eq!(statuses(&space), ["superseded", "deployed"]);
 }
 
+/// D3.
 #[test]
-fn d3_a_hook_that_fails_is_tried_as_often_as_an_upgrade_and_then_rolled_back() {
+fn a_hook_that_fails_is_tried_as_often_as_an_upgrade_and_then_rolled_back() {
     let space = Space::new("hookfails");
     let operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
     space.apply("Web", "app", &values("one", &[("back", "ConfigMap", "pre-rollback", "")]));
@@ -123,8 +125,9 @@ fn d3_a_hook_that_fails_is_tried_as_often_as_an_upgrade_and_then_rolled_back() {
     assert_eq!(statuses(&space), ["superseded", "failed", "deployed"]);
 }
 
+/// D3.
 #[test]
-fn d3_an_outcome_counts_also_when_nobody_was_there_and_one_that_vanished_does_not() {
+fn an_outcome_counts_also_when_nobody_was_there_and_one_that_vanished_does_not() {
     let space = Space::new("hookcrash");
     let watches = space.watches(&[("Web", "hooks")]);
     let operator = space.operator(&watches, &[]);
@@ -149,9 +152,9 @@ fn d3_an_outcome_counts_also_when_nobody_was_there_and_one_that_vanished_does_no
     assert_eq!(uid().unwrap(), second);
 }
 
-/// docs/design/lessons.md pain 10: a hook runs once.
+/// D3. docs/design/lessons.md pain 10: a hook runs once.
 #[test]
-fn d3_a_restart_while_a_hook_runs_does_not_start_it_again() {
+fn a_restart_while_a_hook_runs_does_not_start_it_again() {
     let space = Space::new("hookrestart");
     let watches = space.watches(&[("Web", "hooks")]);
     let operator = space.operator(&watches, &[]);
@@ -167,8 +170,9 @@ fn d3_a_restart_while_a_hook_runs_does_not_start_it_again() {
     assert_eq!(phases(&space), [("app-pre".to_owned(), "Succeeded".to_owned())]);
 }
 
+/// D3.
 #[test]
-fn d3_a_change_of_the_spec_waits_for_the_hook_that_runs() {
+fn a_change_of_the_spec_waits_for_the_hook_that_runs() {
     let space = Space::new("hookchange");
     let operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
     let hooks = [("pre", "Job", "pre-install", "")];
@@ -218,8 +222,9 @@ fn with_hooks_off_none_runs() {
     assert!(space.get("job/app-del").is_err());
 }
 
+/// D2.
 #[test]
-fn d2_a_custom_resource_goes_after_its_delete_hooks() {
+fn a_custom_resource_goes_after_its_delete_hooks() {
     let space = Space::new("hookdelete");
     let _operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
     space.apply("Web", "app", &values("one", &[("del", "Job", "pre-delete", ""), ("last", "Job", "post-delete", "")]));
@@ -236,8 +241,9 @@ fn d2_a_custom_resource_goes_after_its_delete_hooks() {
     assert_eq!(space.helm(&["list", "-q"]).unwrap(), "");
 }
 
+/// D2.
 #[test]
-fn d2_in_a_namespace_that_goes_hooks_are_skipped() {
+fn in_a_namespace_that_goes_hooks_are_skipped() {
     let space = Space::new("hookterminating");
     let _operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
     space.apply("Web", "app", &values("one", &[("del", "Job", "pre-delete", "")]));
@@ -275,8 +281,9 @@ fn with_a_timeout_a_release_that_is_not_ready_in_it_has_failed() {
     assert_eq!(statuses(&space), ["superseded", "failed", "deployed"]);
 }
 
+/// D6.
 #[test]
-fn d6_a_hook_takes_no_object_of_somebody_else() {
+fn a_hook_takes_no_object_of_somebody_else() {
     let space = Space::new("hooktheirs");
     let operator = space.operator(&space.watches_with(&[("Web", "hooks")], "  allow: [takeOwnership]\n"), &[]);
     space.kubectl(&["create", "configmap", "app-first", "--from-literal=of=nobody"]).unwrap();
@@ -323,8 +330,9 @@ fn d6_a_hook_takes_no_object_of_somebody_else() {
     space.wait_gone("configmap/app-first");
 }
 
+/// D6.
 #[test]
-fn d6_a_hook_replaces_what_a_hook_of_helm_left() {
+fn a_hook_replaces_what_a_hook_of_helm_left() {
     let space = Space::new("hookhelms");
     let chart = crate::harness::repository("tests/charts/hooks").display().to_string();
     let spec = values("one", &[("first", "ConfigMap", "pre-install,pre-upgrade", "")]);

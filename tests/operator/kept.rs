@@ -80,8 +80,9 @@ fn lets_go(space: &Space) {
     assert!(!space.list("events").unwrap().iter().any(|event| event["reason"] == "HooksSkipped"));
 }
 
+/// D2.
 #[test]
-fn d2_a_delete_hook_that_refuses_keeps_everything_and_says_how_to_go_on() {
+fn a_delete_hook_that_refuses_keeps_everything_and_says_how_to_go_on() {
     let space = Space::new("kept");
     let _kubelet = Kubelet::new(&space);
     let chart = chart(&space, "1.0.0", true, "bad");
@@ -110,8 +111,9 @@ fn d2_a_delete_hook_that_refuses_keeps_everything_and_says_how_to_go_on() {
     lets_go(&space);
 }
 
+/// D2.
 #[test]
-fn d2_a_delete_hook_that_succeeds_at_last_lets_the_rest_go() {
+fn a_delete_hook_that_succeeds_at_last_lets_the_rest_go() {
     let space = Space::new("keptlater");
     let _operator = installed(&space, &chart(&space, "1.0.0", true, "guard"));
     space.delete("web/app");
@@ -130,8 +132,9 @@ fn d2_a_delete_hook_that_succeeds_at_last_lets_the_rest_go() {
     space.wait_gone("configmap/app");
 }
 
+/// D2.
 #[test]
-fn d2_a_hook_after_the_deletion_that_refuses_keeps_the_custom_resource_and_its_record() {
+fn a_hook_after_the_deletion_that_refuses_keeps_the_custom_resource_and_its_record() {
     let space = Space::new("keptafter");
     let _kubelet = Kubelet::new(&space);
     let _operator = serve(&space, &chart(&space, "1.0.0", true, "bad"));
@@ -148,8 +151,9 @@ fn d2_a_hook_after_the_deletion_that_refuses_keeps_the_custom_resource_and_its_r
     lets_go(&space);
 }
 
+/// D2.
 #[test]
-fn d2_a_delete_hook_that_the_api_server_refuses_keeps_everything() {
+fn a_delete_hook_that_the_api_server_refuses_keeps_everything() {
     let space = Space::new("keptrefused");
     let _operator = space.operator(&space.watches(&[("Web", "hooks")]), &[]);
     let hook =
@@ -167,8 +171,9 @@ fn d2_a_delete_hook_that_the_api_server_refuses_keeps_everything() {
     lets_go(&space);
 }
 
+/// D2.
 #[test]
-fn d2_a_deletion_without_a_usable_chart_asks_before_anything_goes() {
+fn a_deletion_without_a_usable_chart_asks_before_anything_goes() {
     let space = Space::new("keptchart");
     let operator = installed(&space, &chart(&space, "1.0.0", true, "guard"));
     assert!(operator.stop());
@@ -187,8 +192,9 @@ fn d2_a_deletion_without_a_usable_chart_asks_before_anything_goes() {
     lets_go(&space);
 }
 
+/// D2.
 #[test]
-fn d2_a_release_without_delete_hooks_goes_without_a_chart() {
+fn a_release_without_delete_hooks_goes_without_a_chart() {
     let space = Space::new("keptnone");
     let operator = installed(&space, &chart(&space, "1.0.0", true, ""));
     assert!(operator.stop());
@@ -197,8 +203,9 @@ fn d2_a_release_without_delete_hooks_goes_without_a_chart() {
     space.wait_gone("configmap/app");
 }
 
+/// D2.
 #[test]
-fn d2_a_deletion_with_another_version_of_the_chart_runs_the_hook_of_that_version() {
+fn a_deletion_with_another_version_of_the_chart_runs_the_hook_of_that_version() {
     let space = Space::new("keptversion");
     let operator = installed(&space, &chart(&space, "1.0.0", true, "guard"));
     assert!(operator.stop());
@@ -223,8 +230,9 @@ fn d2_a_deletion_with_another_version_of_the_chart_runs_the_hook_of_that_version
     assert_eq!(space.audited().iter().filter(made).count(), 1, "{uid} ran once");
 }
 
+/// D2.
 #[test]
-fn d2_a_deletion_with_a_record_that_is_gone_or_cannot_be_read_asks_before_anything_goes() {
+fn a_deletion_with_a_record_that_is_gone_or_cannot_be_read_asks_before_anything_goes() {
     for (name, how) in [("keptunread", "unreadable"), ("keptgone", "gone")] {
         let space = Space::new(name);
         let guarded = chart(&space, "1.0.0", true, "guard");

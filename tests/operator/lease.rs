@@ -48,8 +48,9 @@ fn a_crashed_leader_is_followed_when_its_lease_has_expired() {
     assert_eq!(space.get("lease/tillerman").unwrap()["spec"]["leaseTransitions"], 1);
 }
 
+/// A8.
 #[test]
-fn a8_a_leader_that_was_stopped_and_goes_on_after_its_lease_writes_nothing() {
+fn a_leader_that_was_stopped_and_goes_on_after_its_lease_writes_nothing() {
     let space = Space::new("stopped");
     let (first, second) = two(&space);
     space.apply("Web", "app", &json!({}));

@@ -174,9 +174,9 @@ data:
   word: {{ dig \"data\" \"word\" \"none\" (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"known\") | quote }}
 ";
 
-/// No period helps, and nothing is asked meanwhile.
+/// A4. No period helps, and nothing is asked meanwhile.
 #[test]
-fn a4_an_object_that_a_chart_looked_up_is_followed() {
+fn an_object_that_a_chart_looked_up_is_followed() {
     let space = Space::new("followed");
     let watches = looks_up(&space, ONE);
     let operator = space.operator(&watches, &["--reconcile-period=1h"]);
@@ -208,8 +208,9 @@ fn a4_an_object_that_a_chart_looked_up_is_followed() {
     space.wait_field("web/a", "/status/release/revision", &json!(4));
 }
 
+/// A4.
 #[test]
-fn a4_a_list_that_a_chart_looked_up_is_read_again_when_the_period_is_over() {
+fn a_list_that_a_chart_looked_up_is_read_again_when_the_period_is_over() {
     let space = Space::new("listed");
     let template = "apiVersion: v1
 kind: ConfigMap
@@ -255,9 +256,9 @@ fn may(space: &Space, verbs: &str) {
 const ALL_BUT_SERVICES: [&str; 2] =
     ["--verb=*", "--resource=webs.test.tillerman.dev,webs.test.tillerman.dev/status,configmaps,secrets,events"];
 
-/// An operator that may read Services and not watch them reads at the period.
+/// A4. An operator that may read Services and not watch them reads at the period.
 #[test]
-fn a4_what_may_be_read_and_not_watched_is_read_again_when_the_period_is_over() {
+fn what_may_be_read_and_not_watched_is_read_again_when_the_period_is_over() {
     let space = Space::new("readable");
     space.restrict(&ALL_BUT_SERVICES);
     may(&space, "get");
@@ -269,9 +270,9 @@ fn a4_what_may_be_read_and_not_watched_is_read_again_when_the_period_is_over() {
     space.wait_field("configmap/a-found", "/data/word", &json!("one"));
 }
 
-/// A missing right, or an API server that is away, fails a rendering only as long as it lasts.
+/// A4. A missing right, or an API server that is away, fails a rendering only as long as it lasts.
 #[test]
-fn a4_what_could_not_be_read_is_looked_up_again_when_it_can() {
+fn what_could_not_be_read_is_looked_up_again_when_it_can() {
     let space = Space::new("unreadable");
     space.restrict(&ALL_BUT_SERVICES);
     let operator = space.operator(&looks_up(&space, &of_service()), &["--reconcile-period=1h"]);
@@ -285,9 +286,9 @@ fn a4_what_could_not_be_read_is_looked_up_again_when_it_can() {
     space.wait("web/a", "Deployed", "True");
 }
 
-/// docs/design/lessons.md pain 2: a password that is made once and kept.
+/// A4. docs/design/lessons.md pain 2: a password that is made once and kept.
 #[test]
-fn a4_what_a_chart_looks_up_of_its_own_is_no_input() {
+fn what_a_chart_looks_up_of_its_own_is_no_input() {
     let space = Space::new("ownlookup");
     let template = "{{- $name := printf \"%s-password\" .Release.Name }}
 apiVersion: v1
@@ -315,8 +316,9 @@ data:
     assert_eq!(space.get("web/a").unwrap()["status"]["release"]["revision"], 2);
 }
 
+/// A4.
 #[test]
-fn a4_a_rendering_that_did_not_find_what_it_needs_is_tried_again_when_it_is_there() {
+fn a_rendering_that_did_not_find_what_it_needs_is_tried_again_when_it_is_there() {
     let space = Space::new("needed");
     let template = format!(
         "{{{{ if not (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"known\") }}}}{{{{ fail \"make ConfigMap known first\" }}}}{{{{ end }}}}\n{ONE}"

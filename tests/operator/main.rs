@@ -4,6 +4,7 @@
 //! deadline and never for a time, except where the point is that nothing happens.
 
 mod admitted;
+mod argocd;
 mod attempts;
 mod bad_input;
 mod before_deletion;

@@ -131,9 +131,9 @@ fn members_come_and_go_one_at_a_time_with_their_hooks_in_order() {
     assert_eq!(last, ["create a-before-delete-0", "delete a-db"]);
 }
 
-/// The record holds what Helm would hold, and Helm installs the same chart.
+/// D5. The record holds what Helm would hold, and Helm installs the same chart.
 #[test]
-fn d5_the_record_has_no_members_no_scale_hooks_and_no_replicas() {
+fn the_record_has_no_members_no_scale_hooks_and_no_replicas() {
     let space = Space::new("memrecord");
     let _kubelet = Kubelet::of_members(&space, well);
     let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
@@ -347,9 +347,9 @@ fn claims_of_members_are_made_larger_without_a_restart() {
     kubectl(&["delete", "storageclass", &space.name], None).unwrap();
 }
 
-/// A pod takes its claim by the name, whatever labels it has.
+/// A7. A pod takes its claim by the name, whatever labels it has.
 #[test]
-fn a7_a_claim_without_labels_counts_and_neither_it_nor_a_pod_gets_one_of_ours() {
+fn a_claim_without_labels_counts_and_neither_it_nor_a_pod_gets_one_of_ours() {
     let space = Space::new("memnamed");
     let _kubelet = Kubelet::of_members(&space, well);
     let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);

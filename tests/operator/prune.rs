@@ -20,8 +20,9 @@ fn names(space: &Space, kind: &str) -> Vec<String> {
     list["items"].as_array().unwrap().iter().map(|i| i["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
+/// D1.
 #[test]
-fn d1_a_services_endpoint_slice_and_a_users_copy_survive() {
+fn a_services_endpoint_slice_and_a_users_copy_survive() {
     let space = Space::new("d1");
     let template = "apiVersion: v1\nkind: Service\nmetadata: {name: app-web}\nspec:\n  selector: {app: web}\n  ports: [{port: 80}]\n\
         {{- if .Values.slice }}\n---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: app-own}\n\
@@ -62,8 +63,9 @@ impl Drop for Away {
     }
 }
 
+/// D1.
 #[test]
-fn d1_objects_of_an_api_whose_server_is_away_are_not_taken_for_gone() {
+fn objects_of_an_api_whose_server_is_away_are_not_taken_for_gone() {
     let space = Space::new("d1-away");
     let group = format!("{}.tillerman.dev", space.name);
     kubectl(&["apply", "--server-side", "-f", "-"], Some(&definition(&group, "Part"))).unwrap();

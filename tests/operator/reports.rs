@@ -47,9 +47,9 @@ fn twins(image: &str) -> [Value; 2] {
     [deployment, service]
 }
 
-/// helm#31529, helm#12643, helm#12771.
+/// R1. helm#31529, helm#12643, helm#12771.
 #[test]
-fn r1_all_items_of_one_key_are_kept_as_helm_keeps_them() {
+fn all_items_of_one_key_are_kept_as_helm_keeps_them() {
     let (space, operator) = with_objects("twins");
     apply(&space, &twins("i:1"));
     deployed(&space, 1);
@@ -129,9 +129,9 @@ fn a_null_in_a_custom_resource_is_left_out_and_said() {
     crate::harness::kubectl(&["delete", "crd", &format!("machines.{group}"), "--wait=false"], None).unwrap();
 }
 
-/// A release that Helm made on the client's side, which has the twins.
+/// R1. A release that Helm made on the client's side, which has the twins.
 #[test]
-fn r1_taking_over_a_release_with_twins_changes_nothing() {
+fn taking_over_a_release_with_twins_changes_nothing() {
     let space = Space::new("twinstaken");
     let values = format!("objects={}", json!(twins("i:1")));
     let chart = crate::harness::repository("tests/charts/tenant").display().to_string();
@@ -178,9 +178,9 @@ fn an_object_that_another_release_gives_up_is_taken_within_seconds() {
     eprintln!("given up after {given_up:?}, swapped after {:?}", began.elapsed());
 }
 
-/// helm#5144, bitnami/charts#7532.
+/// R2. helm#5144, bitnami/charts#7532.
 #[test]
-fn r2_a_field_that_only_one_of_several_shapes_has_goes_with_its_shape() {
+fn a_field_that_only_one_of_several_shapes_has_goes_with_its_shape() {
     let (space, operator) = with_objects("shapes");
     let probe = |handler: Value| {
         let mut one = deployment(&json!([]), &json!({}));
@@ -210,9 +210,9 @@ fn r2_a_field_that_only_one_of_several_shapes_has_goes_with_its_shape() {
     operator.settle();
 }
 
-/// helm#8994.
+/// R14. helm#8994.
 #[test]
-fn r14_the_charts_shape_of_a_field_wins_over_one_that_was_set_by_hand() {
+fn the_charts_shape_of_a_field_wins_over_one_that_was_set_by_hand() {
     let (space, operator) = with_objects("byhand");
     apply(&space, &[deployment(&json!([{"name": "A", "value": "1"}]), &json!({}))]);
     deployed(&space, 1);
@@ -231,9 +231,9 @@ fn r14_the_charts_shape_of_a_field_wins_over_one_that_was_set_by_hand() {
     assert!(said.ends_with("it had been set by kubectl-set"), "{said}");
 }
 
-/// helm#12486, helm#7090.
+/// R10. helm#12486, helm#7090.
 #[test]
-fn r10_an_autoscaler_begins_with_the_replicas_that_there_are() {
+fn an_autoscaler_begins_with_the_replicas_that_there_are() {
     let (space, operator) = with_objects("takesover");
     apply(&space, &[deployment(&json!([]), &json!({"replicas": 20}))]);
     deployed(&space, 1);
@@ -258,9 +258,9 @@ fn r10_an_autoscaler_begins_with_the_replicas_that_there_are() {
     assert_eq!(space.get("deployment/d").unwrap()["spec"]["replicas"], 3);
 }
 
-/// flux helm-controller#1559, alloy-operator#155.
+/// R4. flux helm-controller#1559, alloy-operator#155.
 #[test]
-fn r4_a_field_that_cannot_change_is_tried_so_often_and_rolled_back() {
+fn a_field_that_cannot_change_is_tried_so_often_and_rolled_back() {
     let (space, _operator) = with_objects("fixed");
     let objects = |size: &str, data: &str| {
         let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
@@ -304,9 +304,9 @@ fn claim_templates_with_other_labels_are_recreated_without_a_word_and_pods_stay(
     assert!(uid("pvc/data-s-0").is_ok());
 }
 
-/// helm-drift#38, sveltos addon-controller#1136.
+/// R5. helm-drift#38, sveltos addon-controller#1136.
 #[test]
-fn r5_the_list_of_a_kind_is_applied_as_its_items() {
+fn the_list_of_a_kind_is_applied_as_its_items() {
     let (space, operator) = with_objects("lists");
     let role = |name: &str| json!({"metadata": {"name": name}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
     let list =
@@ -319,9 +319,9 @@ fn r5_the_list_of_a_kind_is_applied_as_its_items() {
     operator.settle();
 }
 
-/// flux2#2472, kyverno#4866.
+/// R6. flux2#2472, kyverno#4866.
 #[test]
-fn r6_what_a_controller_fills_is_no_drift() {
+fn what_a_controller_fills_is_no_drift() {
     let (space, operator) = with_objects("filled");
     let label = format!("{}/aggregate", space.name);
     let (sum, part) = (format!("{}-sum", space.name), format!("{}-part", space.name));
@@ -368,9 +368,9 @@ fn a_chart_that_drops_the_namespace_it_is_in_does_not_delete_it() {
     assert!(text.contains("\"Active\""), "{text}");
 }
 
-/// airbyte#15202, rhdh-chart#418.
+/// R3. airbyte#15202, rhdh-chart#418.
 #[test]
-fn r3_a_job_that_ran_and_deleted_itself_is_not_run_again() {
+fn a_job_that_ran_and_deleted_itself_is_not_run_again() {
     let (space, operator) = with_objects("ttl");
     let _kubelet = Kubelet::new(&space);
     let job = |image: &str| {
@@ -415,9 +415,9 @@ fn r3_a_job_that_ran_and_deleted_itself_is_not_run_again() {
     assert_eq!(made(), 2);
 }
 
-/// A definition without the subresource `status`, and one whose status keeps nothing.
+/// R7. A definition without the subresource `status`, and one whose status keeps nothing.
 #[test]
-fn r7_attempts_are_counted_where_the_status_is_lost() {
+fn attempts_are_counted_where_the_status_is_lost() {
     let space = Space::new("lost");
     let subresource = "    subresources: {status: {}}\n";
     let kept = "status: {type: object, x-kubernetes-preserve-unknown-fields: true}";
@@ -460,8 +460,9 @@ fn r7_attempts_are_counted_where_the_status_is_lost() {
     }
 }
 
+/// R9.
 #[test]
-fn r9_a_custom_resource_that_others_hold_says_so() {
+fn a_custom_resource_that_others_hold_says_so() {
     let (space, _operator) = with_objects("held");
     apply(&space, &[deployment(&json!([]), &json!({"replicas": 0}))]);
     deployed(&space, 1);
@@ -483,9 +484,9 @@ fn r9_a_custom_resource_that_others_hold_says_so() {
     space.wait_gone("web/app");
 }
 
-/// helm#6361, vector-operator#107.
+/// R12. helm#6361, vector-operator#107.
 #[test]
-fn r12_an_api_service_is_ready_when_its_server_answers() {
+fn an_api_service_is_ready_when_its_server_answers() {
     let (space, _operator) = with_objects("apiservice");
     let group = format!("{}.example.com", space.name);
     let service = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": format!("v1.{group}")},
@@ -501,8 +502,9 @@ fn r12_an_api_service_is_ready_when_its_server_answers() {
     space.kubectl(&["delete", "web/app"]).unwrap();
 }
 
+/// M1.
 #[test]
-fn m1_a_definition_in_the_templates_comes_before_what_needs_it() {
+fn a_definition_in_the_templates_comes_before_what_needs_it() {
     let (space, operator) = with_objects("owncrd");
     let group = format!("{}.example.com", space.name);
     let definition: Value = serde_saphyr::from_str(&crate::harness::definition(&group, "Thing")).unwrap();
@@ -519,8 +521,9 @@ fn m1_a_definition_in_the_templates_comes_before_what_needs_it() {
     });
 }
 
+/// M6.
 #[test]
-fn m6_a_misspelt_hook_is_reported() {
+fn a_misspelt_hook_is_reported() {
     let (space, _operator) = with_objects("misspelt");
     let hook = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "h", "annotations": {"helm.sh/hook": "post-instal"}}});
     apply(&space, &[hook]);

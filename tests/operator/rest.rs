@@ -19,8 +19,9 @@ fn a_settled_release_costs_no_request() {
     operator.rests(&space, 10);
 }
 
+/// A5.
 #[test]
-fn a5_a_restart_writes_nothing_and_asks_by_kinds_and_not_by_objects() {
+fn a_restart_writes_nothing_and_asks_by_kinds_and_not_by_objects() {
     let space = Space::new("restart");
     let watches = space.watches(&[("Web", "web")]);
     let operator = space.operator(&watches, &[]);
@@ -42,8 +43,9 @@ fn a5_a_restart_writes_nothing_and_asks_by_kinds_and_not_by_objects() {
     eventually("it comes back", || space.get("deployment/a-web"));
 }
 
+/// A1.
 #[test]
-fn a1_what_happened_while_the_operator_was_down_is_repaired() {
+fn what_happened_while_the_operator_was_down_is_repaired() {
     let space = Space::new("down");
     let watches = space.watches(&[("Web", "web")]);
     let operator = space.operator(&watches, &[]);

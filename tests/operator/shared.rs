@@ -27,8 +27,9 @@ fn deployed(space: &Space, spec: &Value) -> Operator {
     operator
 }
 
+/// C4.
 #[test]
-fn c4_replicas_that_an_autoscaler_set_are_left_to_it_until_the_chart_says_another_number() {
+fn replicas_that_an_autoscaler_set_are_left_to_it_until_the_chart_says_another_number() {
     let space = Space::new("c4");
     let operator = deployed(&space, &json!({"replicas": 2}));
     scale(&space, 5, "kube-controller-manager");
@@ -53,9 +54,9 @@ fn c4_replicas_that_an_autoscaler_set_are_left_to_it_until_the_chart_says_anothe
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(3));
 }
 
-/// An autoscaler that scales to zero owns nothing, as kubectl at zero.
+/// C4. An autoscaler that scales to zero owns nothing, as kubectl at zero.
 #[test]
-fn c4_what_an_autoscaler_scaled_to_zero_stays_there() {
+fn what_an_autoscaler_scaled_to_zero_stays_there() {
     let space = Space::new("c4-zero");
     let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"}, "spec": {
         "minReplicas": 1, "maxReplicas": 5, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "app-web"}}});
@@ -90,8 +91,9 @@ fn c4_what_an_autoscaler_scaled_to_zero_stays_there() {
     assert_eq!(replicas(&space), 3);
 }
 
+/// C4.
 #[test]
-fn c4_an_autoscaler_of_the_release_may_scale_to_zero() {
+fn an_autoscaler_of_the_release_may_scale_to_zero() {
     let space = Space::new("c4-own-zero");
     let operator = space.operator(&space.watches(&[("Web", "tenant")]), &[]);
     let deployment = |image: &str| {
@@ -114,8 +116,9 @@ fn c4_an_autoscaler_of_the_release_may_scale_to_zero() {
     assert_eq!(replicas(&space), 0);
 }
 
+/// C4.
 #[test]
-fn c4_a_humans_scale_is_drift() {
+fn a_humans_scale_is_drift() {
     let space = Space::new("c4-human");
     let operator = deployed(&space, &json!({"replicas": 2}));
     space.kubectl(&["scale", "deployment/app-web", "--replicas=5"]).unwrap();
@@ -181,8 +184,9 @@ fn ignore_drift_may_stand_in_watches_yaml_and_is_refused_when_it_cannot_be_read(
     assert_eq!(refused["message"], "annotation tillerman.dev/ignore-drift: a rule has no paths");
 }
 
+/// C1.
 #[test]
-fn c1_a_reference_that_does_not_fit_any_more_is_no_drift_when_the_apply_changes_nothing() {
+fn a_reference_that_does_not_fit_any_more_is_no_drift_when_the_apply_changes_nothing() {
     let space = Space::new("c1");
     let operator = deployed(&space, &json!({}));
     let secret = "secret/sh.helm.release.v1.app.v1";
@@ -206,8 +210,9 @@ fn c1_a_reference_that_does_not_fit_any_more_is_no_drift_when_the_apply_changes_
     assert_eq!(events, "");
 }
 
+/// C3.
 #[test]
-fn c3_fields_that_the_api_server_fills_in_are_at_rest() {
+fn fields_that_the_api_server_fills_in_are_at_rest() {
     let space = Space::new("c3");
     let operator = space.operator(&space.watches(&[("Web", "allocated")]), &[]);
     space.apply("Web", "app", &json!({}));

@@ -126,8 +126,9 @@ fn a_release_of_helm_operator_is_continued_and_nothing_restarts() {
     space.wait_gone("configmap/app-extra");
 }
 
+/// B1.
 #[test]
-fn b1_a_field_of_helm_operator_that_the_chart_drops_goes() {
+fn a_field_of_helm_operator_that_the_chart_drops_goes() {
     let space = Space::new("b1-ho");
     space.apply("Web", "app", &json!({"extra": true, "more": {"a": "1", "b": "2"}}));
     made_by_helm_operator(&space, "extra=true,more.a=1,more.b=2");
@@ -138,8 +139,9 @@ fn b1_a_field_of_helm_operator_that_the_chart_drops_goes() {
     wait_data(&space, "configmap/app-config", &json!({"greeting": "hello", "a": "1"}));
 }
 
+/// B1.
 #[test]
-fn b1_a_field_of_helm_that_the_chart_drops_in_the_same_pass_goes() {
+fn a_field_of_helm_that_the_chart_drops_in_the_same_pass_goes() {
     for flag in ["--server-side=true", "--server-side=false"] {
         let space = Space::new("b1-helm");
         space.helm(&["install", "app", &chart(), "--set", "more.a=1,more.b=2", flag]).unwrap();
@@ -151,8 +153,9 @@ fn b1_a_field_of_helm_that_the_chart_drops_in_the_same_pass_goes() {
     }
 }
 
+/// B1.
 #[test]
-fn b1_what_a_human_adds_with_helm_goes_again() {
+fn what_a_human_adds_with_helm_goes_again() {
     let (space, chart) = (Space::new("b1-human"), chart());
     let operator = space.operator(&space.watches_with(&[("Web", "web")], ALLOW), &[]);
     space.apply("Web", "app", &json!({}));
@@ -211,8 +214,9 @@ fn an_object_of_another_owner_is_never_taken_over() {
     assert_eq!(space.get("configmap/app-config").unwrap(), before);
 }
 
+/// B2.
 #[test]
-fn b2_fields_of_an_object_whose_managers_were_wiped_still_go_with_the_chart() {
+fn fields_of_an_object_whose_managers_were_wiped_still_go_with_the_chart() {
     let space = Space::new("b2");
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"more": {"a": "1", "b": "2"}}));
@@ -229,8 +233,9 @@ fn b2_fields_of_an_object_whose_managers_were_wiped_still_go_with_the_chart() {
     wait_data(&space, "configmap/app-config", &json!({"greeting": "hello", "a": "1", "theirs": "x"}));
 }
 
+/// B2.
 #[test]
-fn b2_fields_go_also_when_the_managers_were_wiped_while_the_operator_was_down() {
+fn fields_go_also_when_the_managers_were_wiped_while_the_operator_was_down() {
     let space = Space::new("b2-down");
     let watches = space.watches(&[("Web", "web")]);
     let operator = space.operator(&watches, &[]);
@@ -245,8 +250,9 @@ fn b2_fields_go_also_when_the_managers_were_wiped_while_the_operator_was_down() 
     wait_data(&space, "configmap/app-config", &json!({"greeting": "hello", "a": "1", "theirs": "x"}));
 }
 
+/// B2.
 #[test]
-fn b2_a_field_that_another_applier_keeps_is_reported_with_its_owner() {
+fn a_field_that_another_applier_keeps_is_reported_with_its_owner() {
     let space = Space::new("b2-stays");
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"more": {"a": "1", "b": "2"}}));
@@ -263,8 +269,9 @@ fn b2_a_field_that_another_applier_keeps_is_reported_with_its_owner() {
     );
 }
 
+/// C2.
 #[test]
-fn c2_a_field_that_was_edited_away_and_back_goes_with_the_chart() {
+fn a_field_that_was_edited_away_and_back_goes_with_the_chart() {
     let space = Space::new("c2");
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"more": {"a": "1"}}));
@@ -286,8 +293,9 @@ fn c2_a_field_that_was_edited_away_and_back_goes_with_the_chart() {
     wait_data(&space, "configmap/app-config", &json!({"greeting": "hello"}));
 }
 
+/// B3.
 #[test]
-fn b3_what_helm_deploys_and_server_side_apply_refuses_is_deployed_and_reported() {
+fn what_helm_deploys_and_server_side_apply_refuses_is_deployed_and_reported() {
     let space = Space::new("b3");
     let chart = repository("tests/charts/careless-apply").display().to_string();
     space.helm(&["install", "beside", &chart, "--server-side=false"]).expect("Helm deploys it");

@@ -71,9 +71,9 @@ fn override_values_win_and_an_event_says_so_unless_it_is_not_wanted() {
     });
 }
 
-/// docs/design/lessons.md pain 15.
+/// A4. docs/design/lessons.md pain 15.
 #[test]
-fn a4_values_come_from_secrets_and_config_maps_and_follow_them() {
+fn values_come_from_secrets_and_config_maps_and_follow_them() {
     let space = Space::new("from");
     let operator = space.operator(
         &watches(&space, "  valuesFrom: [{kind: ConfigMap, name: base, optional: true}]\n"),
@@ -291,8 +291,7 @@ fn a_whole_float_is_a_float_where_the_chart_says_so() {
         "-f",
         &space.file("values.yaml", values).display().to_string(),
     ]);
-    let expected: Value =
-        tillerman::release::object::parse_manifest(&rendered.unwrap()).unwrap()[0].body["data"].clone();
+    let expected: Value = tillerman::object::parse_manifest(&rendered.unwrap()).unwrap()[0].body["data"].clone();
     let watches = format!("- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n", folder.display());
     let _operator = space.operator(&space.file("watches.yaml", &watches), &[]);
     space.apply("Web", "app", &json!({"ratio": 1, "share": 2, "replicas": 2}));

@@ -46,8 +46,9 @@ fn chart() -> PathBuf {
     repository("tests/charts/versioned")
 }
 
+/// B1.
 #[test]
-fn b1_what_helm_wrote_in_another_version_goes_with_the_chart() {
+fn what_helm_wrote_in_another_version_goes_with_the_chart() {
     for (values, other, flag) in [
         (in_v1(), "v2", "--server-side=true"),
         (in_v1(), "v2", "--server-side=false"),
@@ -69,8 +70,9 @@ fn b1_what_helm_wrote_in_another_version_goes_with_the_chart() {
     }
 }
 
+/// B1.
 #[test]
-fn b1_what_a_human_writes_with_helm_in_another_version_goes_again() {
+fn what_a_human_writes_with_helm_in_another_version_goes_again() {
     for (values, own) in [(in_v1(), "v2"), (in_v2(), "v1")] {
         println!("{} by a human, beside {own}", values["version"]);
         let space = Space::new("b1-human-version");

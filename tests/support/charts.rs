@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use tillerman::chart::{self, values};
-use tillerman::release::object::parse_manifest;
+use tillerman::object::parse_manifest;
 use tillerman::render::{self, Capabilities, Options, Release};
 
 /// The built-in charts.
@@ -75,6 +75,7 @@ fn mysql() -> Vec<Value> {
     let mut all = vec![
         json!({}),
         json!({"flavor": "mysql", "replicas": 1}),
+        json!({"initdbScripts": {"1.sql": "SELECT 1", "2.sql": "SELECT 2"}}),
         json!({"tls": {"certManager": {"enabled": true}}, "applications": [{"name": "shop"}]}),
         json!({"tls": {"secrets": {"members": "m", "operator": "o"}}, "rootPassword": {"secretName": "root"}}),
     ];

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tillerman::agent::contract::{At, Reason, Refusal, Role, State, Verb};
+use tillerman::agent::contract::{At, MemberState, Reason, Refusal, Role, Verb};
 use tillerman::agent::position::Position;
 
 /// A write: the ordinal that took it, its number in the log, and its unique key.
@@ -148,11 +148,11 @@ impl Database {
     }
 
     /// What an agent says.
-    pub fn state(&self, k: u32) -> State {
+    pub fn state(&self, k: u32) -> MemberState {
         let member = &self.members[&k];
         let follows = |f: &&u32| self.source(**f) == Some(k) && self.members[*f].acknowledges;
         let (got, has) = (position(&member.log), position(&member.log[..member.applied]));
-        State {
+        MemberState {
             member: self.pod(k),
             start: if member.held || member.data.is_none() { String::new() } else { member.starts.to_string() },
             data: member.data.clone(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tillerman::chart::{self, Chart, Values};
 use tillerman::cli::common::values_files;
-use tillerman::crd::{self, Evidence, Settings, Typed};
+use tillerman::crd::{self, CrdSettings, Evidence, Typed};
 
 /// A chart of the corpus.
 pub struct Entry {
@@ -93,6 +93,6 @@ fn entry(root: &Path, name: &str) -> Entry {
     let path = root.join(name);
     let chart = chart::load(&path).unwrap_or_else(|e| panic!("{name}: {e}"));
     let files = values_files::beside(&path, &chart);
-    let typed = crd::types(&chart, Settings::default(), &files).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let typed = crd::types(&chart, CrdSettings::default(), &files).unwrap_or_else(|e| panic!("{name}: {e}"));
     Entry { name: name.to_owned(), chart, files, typed }
 }

@@ -5,7 +5,7 @@
 use crate::corpus::{self, Entry};
 use serde_json::{Map, Value, json};
 use tillerman::chart::Values;
-use tillerman::crd::{self, Settings, refusals};
+use tillerman::crd::{self, CrdSettings, refusals};
 
 /// All places of a table and their defaults.
 fn places(values: &Values) -> Vec<(Vec<&str>, &Value)> {
@@ -171,7 +171,7 @@ fn values_that_the_types_were_not_made_with_are_accepted() {
     }
     let (mut files, mut refused) = (0, Vec::new());
     for entry in entries.iter().filter(|entry| !entry.files.is_empty()) {
-        let blind = crd::types(&entry.chart, Settings::default(), &[]).unwrap();
+        let blind = crd::types(&entry.chart, CrdSettings::default(), &[]).unwrap();
         for file in &entry.files {
             files += 1;
             let found = refusals(&blind.schema, &Value::Object(file.values.clone()));
@@ -196,7 +196,7 @@ fn values_that_the_types_were_not_made_with_are_accepted() {
                 continue;
             }
             sections += 1;
-            let own = crd::types(dependency, Settings::default(), &[]).unwrap();
+            let own = crd::types(dependency, CrdSettings::default(), &[]).unwrap();
             let found = refusals(&own.schema, &Value::Object(given.clone()));
             if let Some(first) = found.first() {
                 strangers.push(format!("{} {}: {}", entry.name, dependency.metadata.name, first.path.join(".")));

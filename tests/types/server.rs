@@ -4,7 +4,7 @@ use crate::corpus::{self, Entry};
 use crate::support::{api, harness::eventually_within};
 use serde_json::{Value, json};
 use tillerman::chart::Values;
-use tillerman::crd::{self, Names, Scope, Settings};
+use tillerman::crd::{self, CrdSettings, Names, Scope};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Definitions that are made before the first is waited for: each is served some seconds later.
@@ -59,7 +59,7 @@ fn definition(at: usize, entry: &Entry) -> Value {
         plural: "typeds".into(),
         scope: Scope::default(),
     };
-    let made = crd::of_chart(&entry.chart, &names, Settings::default(), &entry.files, &[]);
+    let made = crd::of_chart(&entry.chart, &names, CrdSettings::default(), &entry.files, &[]);
     made.unwrap_or_else(|e| panic!("{}: {e}", entry.name)).definition
 }
 

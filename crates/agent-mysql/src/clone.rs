@@ -17,9 +17,9 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 
-use super::facts::Source;
+use super::facts::ReplicaSource;
 use super::keeper::SHORT;
-use super::member::{Member, failed, refusal};
+use super::member::{DatabaseMember, failed, refusal};
 use super::process::Process;
 use super::seed::{PART, STALLS};
 use super::sql::{Sql, SqlError};
@@ -36,7 +36,7 @@ const ROOM: u64 = 256;
 type Parts = mpsc::Sender<io::Result<Bytes>>;
 
 /// A copy of the data. It ends early if it cannot be completed.
-pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
+pub async fn copy_out(member: &Arc<DatabaseMember>) -> Result<Response<Body>, Refusal> {
     let (identity, process, marks) =
         member.facts(|facts| (facts.identity.clone(), facts.running.clone(), (facts.role, facts.source.clone())));
     let identity = identity.ok_or_else(|| refusal(Reason::OtherData, "there is no data to copy"))?;
@@ -99,10 +99,10 @@ fn size(folder: &Path) -> io::Result<u64> {
 
 /// Makes the copy, and sends it.
 async fn give(
-    member: &Arc<Member>,
+    member: &Arc<DatabaseMember>,
     process: &Process,
     parts: &Parts,
-    marks: &(Role, Option<Source>),
+    marks: &(Role, Option<ReplicaSource>),
 ) -> io::Result<()> {
     let copy = member.volume.copying().join("clone");
     make(process, &copy, parts).await?;
@@ -152,7 +152,7 @@ fn folder_again() -> Header {
     header
 }
 
-fn send(member: Arc<Member>, copy: &Path, parts: Parts) -> io::Result<()> {
+fn send(member: Arc<DatabaseMember>, copy: &Path, parts: Parts) -> io::Result<()> {
     let mut archive = Builder::new(BufWriter::with_capacity(PART, Sink { member, parts }));
     archive.follow_symlinks(false);
     archive.append_dir_all(".", copy)?;
@@ -161,7 +161,7 @@ fn send(member: Arc<Member>, copy: &Path, parts: Parts) -> io::Result<()> {
 
 /// Sends what is written.
 struct Sink {
-    member: Arc<Member>,
+    member: Arc<DatabaseMember>,
     parts: Parts,
 }
 
@@ -180,7 +180,7 @@ impl Write for Sink {
     }
 }
 
-fn count(member: &Member, bytes: usize) {
+fn count(member: &DatabaseMember, bytes: usize) {
     member.change(|facts| {
         if let Some(busy) = &mut facts.busy {
             busy.done += bytes as u64;
@@ -189,7 +189,7 @@ fn count(member: &Member, bytes: usize) {
 }
 
 /// Unpacks a copy. One that ends early is an error of its body.
-pub async fn unpack(member: &Member, mut copy: Incoming, arriving: &Path) -> Result<(), String> {
+pub async fn unpack(member: &DatabaseMember, mut copy: Incoming, arriving: &Path) -> Result<(), String> {
     let (sender, parts) = mpsc::channel(2);
     let folder = arriving.to_owned();
     let unpacked = tokio::task::spawn_blocking(move || write(Stream { parts, part: Bytes::new() }, &folder));

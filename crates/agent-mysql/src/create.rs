@@ -10,7 +10,7 @@ use tokio::task::block_in_place;
 
 use super::flavor::Flavor;
 use super::keeper::random;
-use super::member::Member;
+use super::member::DatabaseMember;
 use super::seed::own_version;
 use super::settings::CREATE;
 use super::zones;
@@ -20,7 +20,7 @@ use tillerman_agent::store::Identity;
 const SAID: u64 = 64 << 10;
 
 /// Creates data beside, and makes it the member's.
-pub async fn create(member: &Member) -> Result<Identity, String> {
+pub async fn create(member: &DatabaseMember) -> Result<Identity, String> {
     let arriving = member.volume.arriving();
     let error = |error: std::io::Error| format!("{}: {error}", arriving.display());
     block_in_place(|| member.volume.sweep()).map_err(error)?;
@@ -33,7 +33,7 @@ pub async fn create(member: &Member) -> Result<Identity, String> {
 }
 
 /// Creates an empty database in a folder, with what the statements make, and with time zones where the image has some.
-pub async fn install(member: &Member, folder: &Path, create: &str) -> Result<(), String> {
+pub async fn install(member: &DatabaseMember, folder: &Path, create: &str) -> Result<(), String> {
     if let Some(zones) = zones::statements(member).await {
         match initialize(member, folder, &format!("{create}USE mysql;\n{zones}")).await {
             Ok(()) => return Ok(()),
@@ -45,7 +45,7 @@ pub async fn install(member: &Member, folder: &Path, create: &str) -> Result<(),
     initialize(member, folder, create).await
 }
 
-async fn initialize(member: &Member, folder: &Path, create: &str) -> Result<(), String> {
+async fn initialize(member: &DatabaseMember, folder: &Path, create: &str) -> Result<(), String> {
     let flags = &member.flags;
     let statements = flags.volume.join("create.sql");
     fs::write(&statements, create).map_err(|error| format!("{}: {error}", statements.display()))?;

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use super::converge::{self, Actual, Is};
 use super::declared::{self, Declared, FILE, LIMIT, password_file};
-use super::facts::Facts;
+use super::facts::AgentFacts;
 use super::flavor::Flavor;
 use super::keeper::{SHORT, secret};
-use super::member::Member;
+use super::member::DatabaseMember;
 use super::process::Process;
-use super::sql::{Fields, Sql, SqlError};
+use super::sql::{RowFields, Sql, SqlError};
 use super::stored_password::{clause, stored};
 use tillerman_agent::contract::Role;
 
@@ -44,7 +44,7 @@ struct Done {
 }
 
 /// Does what is declared, as long as the agent runs.
-pub async fn keep_declared(member: Arc<Member>) {
+pub async fn keep_declared(member: Arc<DatabaseMember>) {
     let Some(folder) = member.flags.accounts.clone() else { return };
     let mut last: Option<Done> = None;
     loop {
@@ -76,12 +76,12 @@ pub async fn keep_declared(member: Arc<Member>) {
 }
 
 /// The database of a primary that takes writes.
-pub fn open_primary(facts: &Facts) -> Option<Arc<Process>> {
+pub fn open_primary(facts: &AgentFacts) -> Option<Arc<Process>> {
     let is_open = facts.role == Role::Primary && facts.opened && !facts.stopping;
     facts.running.clone().filter(|_| is_open)
 }
 
-fn note(member: &Member, problems: &[String]) {
+fn note(member: &DatabaseMember, problems: &[String]) {
     let text = problems.first().map(|first| match problems.len() {
         1 => first.clone(),
         count => format!("{first}, and {} more", count - 1),
@@ -117,7 +117,7 @@ fn read(folder: &Path) -> Result<Wanted, String> {
 }
 
 /// Does what is missing. What cannot be done is said, and keeps nothing else from being done.
-async fn apply(member: &Member, process: &Arc<Process>, wanted: &Wanted) -> Result<Vec<String>, SqlError> {
+async fn apply(member: &DatabaseMember, process: &Arc<Process>, wanted: &Wanted) -> Result<Vec<String>, SqlError> {
     let mut sql = process.login.connect(SHORT).await?;
     // A lock of a table that nobody gives up is an error.
     sql.run("SET SESSION lock_wait_timeout = 5", SHORT).await?;
@@ -186,7 +186,7 @@ fn statements(
 /// Runs statements one by one, each only while this database is the primary's: nothing may be written after a hand-over. An error of the
 /// database is said by its number.
 async fn run(
-    member: &Member,
+    member: &DatabaseMember,
     process: &Arc<Process>,
     sql: &mut Sql,
     statements: &[String],
@@ -274,7 +274,7 @@ fn account(properties: &str) -> Is {
 }
 
 /// The properties of an account, as `mysql.user` of MySQL has them.
-fn account_of_row(row: &Fields) -> Is {
+fn account_of_row(row: &RowFields) -> Is {
     let (kept, tls) = (row.text("kept"), row.text("ssl_type"));
     Is {
         identified: (row.text("plugin") == "caching_sha2_password").then(|| stored(Flavor::Mysql, &kept)),

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::measured::Measured;
 use super::process::Process;
-use tillerman_agent::contract::{Busy, Restarted, Role, State};
+use tillerman_agent::contract::{Busy, MemberState, Restarted, Role};
 use tillerman_agent::position::Position;
 use tillerman_agent::store::{Identity, Obeyed};
 
@@ -24,7 +24,7 @@ pub enum Wanted {
 /// What the agent itself knows.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub struct Facts {
+pub struct AgentFacts {
     /// Whose data it is; `None` if there is none.
     pub identity: Option<Identity>,
     /// What was obeyed last.
@@ -42,7 +42,7 @@ pub struct Facts {
     /// By the last order.
     pub role: Role,
     /// Whom it follows.
-    pub source: Option<Source>,
+    pub source: Option<ReplicaSource>,
     /// How many acknowledgements a commit waits for by the last order.
     pub acks: u32,
     /// How many it waits for in fact. An open primary that waited for none begins when enough members acknowledge: it would send nothing
@@ -108,7 +108,7 @@ impl Hung {
 
 /// Whom a replica follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct ReplicaSource {
     /// The host.
     pub host: String,
     /// Whether it may acknowledge.
@@ -117,7 +117,7 @@ pub struct Source {
     pub epoch: u64,
 }
 
-impl Facts {
+impl AgentFacts {
     /// The role ends with the database.
     pub fn ended(&mut self) {
         let keeps = self.wanted != Wanted::No && self.obeyed.promoted.is_none_or(|acks| acks == 0);
@@ -143,7 +143,13 @@ impl Facts {
     }
 
     /// The answer. `late` says for how long the database has not answered.
-    pub fn state(&self, member: &str, measured: Option<&Measured>, purged: Position, late: Option<String>) -> State {
+    pub fn state(
+        &self,
+        member: &str,
+        measured: Option<&Measured>,
+        purged: Position,
+        late: Option<String>,
+    ) -> MemberState {
         let nothing = Measured::default();
         let own = measured.unwrap_or(&nothing);
         let is_primary = self.role == Role::Primary;
@@ -156,7 +162,7 @@ impl Facts {
             (None, Some(then)) => Some(format!("the database takes no new connections; {then}")),
             (late, None) => late,
         };
-        State {
+        MemberState {
             member: member.to_owned(),
             start: self.start.clone(),
             continues: self.continues.clone(),
@@ -197,7 +203,7 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
-    use super::{Facts, Wanted};
+    use super::{AgentFacts, Wanted};
     use tillerman_agent::contract::Role;
     use tillerman_agent::store::Obeyed;
 
@@ -212,7 +218,7 @@ mod tests {
         ] {
             let obeyed = Obeyed { epoch: 1, number: 0, promoted };
             let mut facts =
-                Facts { obeyed, wanted: before, start: "s".into(), role: Role::Primary, ..Facts::default() };
+                AgentFacts { obeyed, wanted: before, start: "s".into(), role: Role::Primary, ..Facts::default() };
             facts.ended();
             assert_eq!((facts.wanted, facts.role, facts.start.as_str()), (wanted, Role::Waiting, ""), "{promoted:?}");
         }
@@ -224,7 +230,7 @@ mod tests {
             [(None, false, false), (Some(0), false, false), (Some(1), false, true), (Some(1), true, false)]
         {
             let obeyed = Obeyed { epoch: 1, number: 0, promoted };
-            let facts = Facts { obeyed, handed_over, ..Facts::default() };
+            let facts = AgentFacts { obeyed, handed_over, ..Facts::default() };
             assert_eq!(facts.may_have_unacknowledged(), expected, "{promoted:?}");
         }
     }

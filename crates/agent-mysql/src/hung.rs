@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::facts::{Facts, Hung};
+use super::facts::{AgentFacts, Hung};
 use super::flavor::Flavor;
-use super::member::Member;
+use super::member::DatabaseMember;
 use super::process::Process;
 use super::roles::state_of;
 use super::sql::{Login, SqlError};
@@ -51,7 +51,7 @@ fn decide(silent: Duration, patience: Duration, hindrance: Option<String>) -> St
 }
 
 /// Why the end of a database that hangs would help nobody, or could do harm. `full` says that its volume is.
-fn hindrance(facts: &Facts, full: Option<String>) -> Option<String> {
+fn hindrance(facts: &AgentFacts, full: Option<String>) -> Option<String> {
     match full {
         _ if facts.stopping => Some("the agent ends".to_owned()),
         _ if facts.seeding.is_some() => Some("its data is replaced by a copy".to_owned()),
@@ -62,7 +62,7 @@ fn hindrance(facts: &Facts, full: Option<String>) -> Option<String> {
 
 /// Whether the database may have received acknowledged writes that it loses by a start, and that its source may have lost. What MariaDB has
 /// received and not applied is gone after a start.
-fn may_be_the_only_one(facts: &Facts, flavor: Flavor) -> bool {
+fn may_be_the_only_one(facts: &AgentFacts, flavor: Flavor) -> bool {
     let acknowledges = match facts.role {
         Role::Replica => facts.source.as_ref().is_some_and(|source| source.acknowledge),
         Role::Fenced => true,
@@ -72,7 +72,7 @@ fn may_be_the_only_one(facts: &Facts, flavor: Flavor) -> bool {
 }
 
 /// Whether the source of a replica is well: it has all that it ever sent.
-async fn has_source(member: &Member) -> bool {
+async fn has_source(member: &DatabaseMember) -> bool {
     let (source, data) =
         member.facts(|facts| (facts.source.clone(), facts.identity.as_ref().map(|own| own.data.clone())));
     let Some(source) = source else { return false };
@@ -81,7 +81,7 @@ async fn has_source(member: &Member) -> bool {
 }
 
 /// Ends the database whenever it hangs, as long as the agent runs.
-pub async fn keep_answering(member: Arc<Member>) {
+pub async fn keep_answering(member: Arc<DatabaseMember>) {
     loop {
         let process = member.wait_until(|facts| facts.running.clone()).await;
         tokio::select! {
@@ -97,7 +97,7 @@ pub async fn keep_answering(member: Arc<Member>) {
 }
 
 /// Asks a database until it hangs for too long, and ends it.
-async fn watch(member: &Member, process: &Process) {
+async fn watch(member: &DatabaseMember, process: &Process) {
     let mut well = Instant::now();
     let mut since = None;
     loop {
@@ -125,7 +125,7 @@ async fn watch(member: &Member, process: &Process) {
 }
 
 /// Notes that a database does not answer, and what becomes of it. Returns whether it has to be ended.
-async fn look(member: &Member, since: Instant) -> bool {
+async fn look(member: &DatabaseMember, since: Instant) -> bool {
     let (why, ends) = member.facts(|facts| (hindrance(facts, member.lacks_room()), facts.ends));
     let patience = patience(member.flags.hung_after, ends);
     let mut step = decide(since.elapsed(), patience, why);
@@ -153,7 +153,7 @@ async fn look(member: &Member, since: Instant) -> bool {
 }
 
 /// Ends a database that hangs. It is started again as after a crash.
-async fn end(member: &Member, process: &Process, why: &str) {
+async fn end(member: &DatabaseMember, process: &Process, why: &str) {
     tracing::error!(why, "the database hangs: it is ended");
     note(member, why);
     process.kill().await;
@@ -161,7 +161,7 @@ async fn end(member: &Member, process: &Process, why: &str) {
 }
 
 /// Remembers that a database was ended because it hung.
-pub fn note(member: &Member, why: &str) {
+pub fn note(member: &DatabaseMember, why: &str) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let restarted = Restarted { at: i64::try_from(now.as_secs()).unwrap_or(i64::MAX), why: why.to_owned() };
     member.change(|facts| {
@@ -171,7 +171,7 @@ pub fn note(member: &Member, why: &str) {
 }
 
 /// Ends a database that has hung for long before an order to follow: who gives it knows that another member has all acknowledged writes.
-pub async fn end_for_order(member: &Member) {
+pub async fn end_for_order(member: &DatabaseMember) {
     let after = member.flags.hung_after;
     let hung = member.facts(|facts| Some((facts.running.clone()?, facts.hung.as_ref()?.since)));
     if let Some((process, since)) = hung
@@ -184,7 +184,7 @@ pub async fn end_for_order(member: &Member) {
 }
 
 /// Whether a database does not run any more, as far as the facts say.
-fn has_gone(facts: &Facts, process: &Arc<Process>) -> Option<()> {
+fn has_gone(facts: &AgentFacts, process: &Arc<Process>) -> Option<()> {
     let runs = facts.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, process));
     (!runs).then_some(())
 }
@@ -243,7 +243,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::{LONGEST, Step, Still, decide, hindrance, may_be_the_only_one, patience};
-    use crate::facts::{Facts, Source};
+    use crate::facts::{AgentFacts, ReplicaSource};
     use crate::flavor::Flavor;
     use tillerman_agent::contract::Role;
     use tillerman_agent::store::Obeyed;
@@ -277,11 +277,11 @@ mod tests {
     #[test]
     fn what_hinders_is_said() {
         let full = || Some("full".to_owned());
-        let seeding = Facts { seeding: Some("{}".into()), ..Facts::default() };
-        let stopping = Facts { stopping: true, ..Facts::default() };
+        let seeding = AgentFacts { seeding: Some("{}".into()), ..Facts::default() };
+        let stopping = AgentFacts { stopping: true, ..Facts::default() };
         for (facts, full, expected) in [
-            (Facts::default(), None, None),
-            (Facts::default(), full(), Some("full, and a start does not change that")),
+            (AgentFacts::default(), None, None),
+            (AgentFacts::default(), full(), Some("full, and a start does not change that")),
             (seeding, None, Some("its data is replaced by a copy")),
             (stopping, full(), Some("the agent ends")),
         ] {
@@ -301,9 +301,9 @@ mod tests {
             (Role::Primary, false, Some(1), Flavor::Mariadb, false),
             (Role::Waiting, false, None, Flavor::Mariadb, false),
         ] {
-            let source = (role == Role::Replica).then(|| Source { host: "db-0".into(), acknowledge, epoch: 1 });
+            let source = (role == Role::Replica).then(|| ReplicaSource { host: "db-0".into(), acknowledge, epoch: 1 });
             let obeyed = Obeyed { promoted, ..Obeyed::default() };
-            let facts = Facts { obeyed, role, source, ..Facts::default() };
+            let facts = AgentFacts { obeyed, role, source, ..Facts::default() };
             assert_eq!(may_be_the_only_one(&facts, flavor), expected, "{role:?} {acknowledge} {promoted:?}");
         }
     }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::facts::{Facts, Wanted};
+use super::facts::{AgentFacts, Wanted};
 use super::flavor::Flavor;
 use super::hung::{self, Still};
 use super::measured::Measured;
-use super::member::Member;
+use super::member::DatabaseMember;
 use super::process::Process;
 use super::settings::{arguments, init_file};
 use super::sql::{Login, Sql, SqlError};
@@ -31,7 +31,7 @@ const OPENING: Duration = Duration::from_millis(50);
 const STAYS_OPEN: Duration = Duration::from_secs(1);
 
 /// Starts the database whenever it is wanted and does not run.
-pub async fn keep_running(member: Arc<Member>) {
+pub async fn keep_running(member: Arc<DatabaseMember>) {
     let mut pause = PAUSES.0;
     loop {
         let wanted = member.wait_until(|facts| {
@@ -43,7 +43,7 @@ pub async fn keep_running(member: Arc<Member>) {
         match start(&member, takes_back).await {
             Ok(process) => {
                 process.ended().await;
-                member.change(Facts::ended);
+                member.change(AgentFacts::ended);
                 tracing::warn!("the database has ended");
             }
             Err(why) => {
@@ -57,13 +57,13 @@ pub async fn keep_running(member: Arc<Member>) {
         }
         pause = if began.elapsed() > PAUSES.1 { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
         let changed = member.facts(|facts| facts.wanted);
-        let stays = |facts: &Facts| (facts.wanted != changed || facts.stopping).then_some(());
+        let stays = |facts: &AgentFacts| (facts.wanted != changed || facts.stopping).then_some(());
         let _ = tokio::time::timeout(pause, member.wait_until(stays)).await;
     }
 }
 
 /// Starts the database, and waits until it answers.
-async fn start(member: &Arc<Member>, takes_back: bool) -> Result<Arc<Process>, String> {
+async fn start(member: &Arc<DatabaseMember>, takes_back: bool) -> Result<Arc<Process>, String> {
     let (step, version) = upgrade::check(member).await?;
     let (password, start) = (random()?, random()?);
     let continues = member.take_continued()?;
@@ -100,7 +100,7 @@ async fn start(member: &Arc<Member>, takes_back: bool) -> Result<Arc<Process>, S
 
 /// Waits until a database answers, and has its position and the tables of its version.
 async fn arrive(
-    member: &Arc<Member>,
+    member: &Arc<DatabaseMember>,
     process: &Arc<Process>,
     init: InitFile,
     (step, version): (&upgrade::Step, &str),
@@ -149,7 +149,7 @@ pub async fn answers(process: &Process, still: Duration) -> Result<(), Option<Du
 }
 
 /// Takes writes as soon as enough members acknowledge. Each order that is carried out meanwhile comes first.
-pub async fn keep_open(member: Arc<Member>) {
+pub async fn keep_open(member: Arc<DatabaseMember>) {
     loop {
         member.wait_until(|facts| (facts.role == Role::Primary && facts.running.is_some()).then_some(())).await;
         if let Ok(guard) = member.orders.try_lock() {
@@ -165,7 +165,7 @@ pub async fn keep_open(member: Arc<Member>) {
 }
 
 /// Opens a primary if enough members acknowledge, and lets the commits of an open one wait for them. The caller holds the lock of orders.
-pub async fn open(member: &Member) -> Result<(), SqlError> {
+pub async fn open(member: &DatabaseMember) -> Result<(), SqlError> {
     let (role, acks, waits_for, opened) = member.facts(|facts| (facts.role, facts.acks, facts.waits_for, facts.opened));
     if role != Role::Primary {
         return Ok(());
@@ -201,9 +201,9 @@ pub async fn wait_for(sql: &mut Sql, acks: u32) -> Result<(), SqlError> {
 }
 
 /// Confirms that everything has as many acknowledgements as commits wait for: a commit that was made after the order has them.
-pub async fn keep_confirmed(member: Arc<Member>) {
+pub async fn keep_confirmed(member: Arc<DatabaseMember>) {
     loop {
-        let is_asked = |facts: &Facts| {
+        let is_asked = |facts: &AgentFacts| {
             let wanted = facts.role == Role::Primary && facts.confirmed < facts.waits_for && facts.running.is_some();
             wanted.then_some(())
         };
@@ -240,7 +240,7 @@ pub struct InitFile(PathBuf);
 
 impl InitFile {
     /// Writes them.
-    pub fn write(member: &Member, password: &str) -> Result<Self, String> {
+    pub fn write(member: &DatabaseMember, password: &str) -> Result<Self, String> {
         let flags = &member.flags;
         let administrator = match &flags.administrator_password_file {
             Some(path) => Some(clause(flags.flavor, &secret(path)?, None)?),

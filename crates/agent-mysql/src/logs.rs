@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::events::{Choice, Log, Part, choose};
 use super::flavor::Flavor;
 use super::gtid;
-use super::member::{Member, failed, refusal};
+use super::member::{DatabaseMember, failed, refusal};
 use super::seed::{PART, STALLS};
 use tillerman_agent::contract::{Reason, Refusal, value_of};
 use tillerman_agent::position::Position;
@@ -35,7 +35,7 @@ struct Found {
 }
 
 /// The writes of the first log that has some which are in `until` and not in `after`. There is no content if there are none.
-pub async fn give(member: &Arc<Member>, query: &str) -> Result<Response<Body>, Refusal> {
+pub async fn give(member: &Arc<DatabaseMember>, query: &str) -> Result<Response<Body>, Refusal> {
     if member.flags.flavor != Flavor::Mariadb {
         let message = format!("the logs of {} are not given yet", member.flags.flavor.name());
         return Err(refusal(Reason::Impossible, &message));

@@ -7,17 +7,17 @@ use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, Notify, Semaphore, watch}
 
 use super::clone::forget_source;
 use super::command::Flags;
-use super::facts::{Facts, Wanted};
+use super::facts::{AgentFacts, Wanted};
 use super::flavor::Flavor;
 use super::keeper::SHORT;
 use super::measured::{Measured, measure, purged};
 use super::process::Process;
 use super::seed::set_position;
 use super::sql::{Sql, SqlError};
-use tillerman_agent::contract::{CONTINUED, Reason, Refusal, State};
+use tillerman_agent::contract::{CONTINUED, MemberState, Reason, Refusal};
 use tillerman_agent::position::Position;
-use tillerman_agent::store::{Found, Volume};
-use tillerman_agent::tls::Files;
+use tillerman_agent::store::{FoundData, Volume};
+use tillerman_agent::tls::TlsFiles;
 
 /// How long the database has for an answer about itself. The state is answered within two seconds.
 const ANSWER: Duration = Duration::from_millis(1500);
@@ -39,13 +39,13 @@ const ROOM: u64 = 16;
 type Line = Mutex<Option<(Arc<Process>, Sql)>>;
 
 /// A member of a cluster of MariaDB.
-pub struct Member {
+pub struct DatabaseMember {
     /// The flags.
     pub flags: Flags,
     /// The volume.
     pub volume: Volume,
     /// The certificates.
-    pub tls: Option<Files>,
+    pub tls: Option<TlsFiles>,
     /// Held by the order that is carried out.
     pub orders: Mutex<()>,
     /// Held while a marker is written.
@@ -58,28 +58,28 @@ pub struct Member {
     pub reread: Notify,
     /// Held while the data is copied to another member.
     pub copies: Arc<Mutex<()>>,
-    facts: watch::Sender<Facts>,
+    facts: watch::Sender<AgentFacts>,
     asks: Line,
     works: Line,
     last: StdMutex<Option<(Instant, String, Measured)>>,
     hangs: watch::Sender<bool>,
 }
 
-impl Member {
+impl DatabaseMember {
     /// Reads what the volume has.
-    pub fn new(flags: Flags, tls: Option<Files>) -> Result<Self, String> {
+    pub fn new(flags: Flags, tls: Option<TlsFiles>) -> Result<Self, String> {
         let volume = Volume::new(&flags.volume);
-        let mut facts = Facts { obeyed: volume.obeyed().map_err(|e| e.to_string())?, ..Facts::default() };
+        let mut facts = AgentFacts { obeyed: volume.obeyed().map_err(|e| e.to_string())?, ..Facts::default() };
         volume.sweep().map_err(|e| e.to_string())?;
         volume.clear_temporary().map_err(|e| e.to_string())?;
         match volume.found(&FILES).map_err(|e| e.to_string())? {
-            Found::Ours(identity) => {
+            FoundData::Ours(identity) => {
                 facts.identity = Some(identity);
                 // One that waited for acknowledgements keeps its writes as the primary, and takes them back as a replica.
                 facts.wanted = if facts.may_have_unacknowledged() { Wanted::No } else { Wanted::Keeping };
             }
-            Found::Foreign(why) => facts.problem = Some(why),
-            Found::Nothing => {}
+            FoundData::Foreign(why) => facts.problem = Some(why),
+            FoundData::Nothing => {}
         }
         Ok(Self {
             flags,
@@ -100,17 +100,17 @@ impl Member {
     }
 
     /// Reads the facts.
-    pub fn facts<T>(&self, read: impl FnOnce(&Facts) -> T) -> T {
+    pub fn facts<T>(&self, read: impl FnOnce(&AgentFacts) -> T) -> T {
         read(&self.facts.borrow())
     }
 
     /// Changes the facts.
-    pub fn change(&self, change: impl FnOnce(&mut Facts)) {
+    pub fn change(&self, change: impl FnOnce(&mut AgentFacts)) {
         self.facts.send_modify(change);
     }
 
     /// Waits until the facts have something.
-    pub async fn wait_until<T>(&self, find: impl Fn(&Facts) -> Option<T>) -> T {
+    pub async fn wait_until<T>(&self, find: impl Fn(&AgentFacts) -> Option<T>) -> T {
         let mut facts = self.facts.subscribe();
         loop {
             if let Some(found) = find(&facts.borrow_and_update()) {
@@ -162,7 +162,7 @@ impl Member {
     }
 
     /// The answer to the operator. If the database does not answer in time, it is the last one, and says so.
-    pub async fn state(&self) -> State {
+    pub async fn state(&self) -> MemberState {
         let name = &self.flags.member;
         let end = Instant::now() + if *self.hangs.borrow() { QUICK } else { ANSWER };
         loop {
@@ -170,7 +170,7 @@ impl Member {
             let before = self.facts(Clone::clone);
             let left = end.saturating_duration_since(Instant::now());
             let measured = if before.running.is_some() { Some(self.measure(left).await) } else { None };
-            let marks = |facts: &Facts| (facts.start.clone(), facts.role, facts.generation, facts.obeyed.clone());
+            let marks = |facts: &AgentFacts| (facts.start.clone(), facts.role, facts.generation, facts.obeyed.clone());
             if self.facts(marks) != marks(&before) && Instant::now() < end {
                 continue;
             }

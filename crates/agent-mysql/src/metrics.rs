@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::flavor::Flavor;
-use super::member::Member;
-use super::sql::{Fields, SqlError};
-use tillerman_agent::contract::{Role, State};
+use super::member::DatabaseMember;
+use super::sql::{RowFields, SqlError};
+use tillerman_agent::contract::{MemberState, Role};
 
 /// The type of the answer.
 pub const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -88,14 +88,14 @@ const VARIABLES: [(&str, &str); 7] = [
 ];
 
 /// What is measured. It is answered also when the database hangs: then with what the agent itself knows.
-pub async fn metrics(member: &Arc<Member>) -> String {
+pub async fn metrics(member: &Arc<DatabaseMember>) -> String {
     let state = member.state().await;
     let rows = tokio::time::timeout(ANSWER, counters(member)).await;
     text(&state, &rows.unwrap_or(Err(SqlError::Late)).unwrap_or_default())
 }
 
 /// Names in small letters, and their values. None of these queries waits for commits.
-async fn counters(member: &Member) -> Result<Vec<(String, f64)>, SqlError> {
+async fn counters(member: &DatabaseMember) -> Result<Vec<(String, f64)>, SqlError> {
     let mut sql = member.asks().await?;
     let names = VARIABLES.map(|(name, _)| format!("'{name}'")).join(", ");
     let variables = sql.rows(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"), ANSWER).await?;
@@ -106,7 +106,7 @@ async fn counters(member: &Member) -> Result<Vec<(String, f64)>, SqlError> {
     let sizes = format!("SELECT SUM(FILE_SIZE) AS size FROM information_schema.{tablespaces}");
     let sizes = sql.rows(&sizes, ANSWER).await?;
     let status = sql.rows("SHOW GLOBAL STATUS", ANSWER).await?;
-    let number = |row: &Fields, name: &str| row.text(name).parse::<f64>().ok();
+    let number = |row: &RowFields, name: &str| row.text(name).parse::<f64>().ok();
     let mut found: Vec<(String, f64)> = status
         .iter()
         .filter_map(|row| Some((row.text("Variable_name").to_ascii_lowercase(), number(row, "Value")?)))
@@ -124,7 +124,7 @@ async fn counters(member: &Member) -> Result<Vec<(String, f64)>, SqlError> {
 }
 
 /// The text of the answer.
-fn text(state: &State, counters: &[(String, f64)]) -> String {
+fn text(state: &MemberState, counters: &[(String, f64)]) -> String {
     let mut text = String::new();
     let find = |name: &str| counters.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
     let mut metric = |name: &str, kind: Kind, help: &str, values: &[(String, f64)]| {
@@ -192,12 +192,17 @@ fn text(state: &State, counters: &[(String, f64)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::text;
-    use tillerman_agent::contract::{Role, State};
+    use tillerman_agent::contract::{MemberState, Role};
 
     #[test]
     fn a_member_whose_database_is_silent_says_so_and_what_the_agent_knows() {
-        let state =
-            State { role: Role::Replica, epoch: 7, lag: Some(0.5), version: Some("1\"} x".into()), ..State::default() };
+        let state = MemberState {
+            role: Role::Replica,
+            epoch: 7,
+            lag: Some(0.5),
+            version: Some("1\"} x".into()),
+            ..State::default()
+        };
         let said = text(&state, &[]);
         for line in [
             "mysql_up 0",
@@ -219,7 +224,7 @@ mod tests {
             ("variable read_only".to_owned(), 1.0),
             ("secret".to_owned(), 1.0),
         ];
-        let said = text(&State::default(), &counters);
+        let said = text(&MemberState::default(), &counters);
         for line in [
             "mysql_up 1",
             "# TYPE mysql_global_status_threads_connected gauge",

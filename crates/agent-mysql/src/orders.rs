@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::facts::Wanted;
-use super::member::{Member, failed, refusal};
+use super::member::{DatabaseMember, failed, refusal};
 use super::process::Process;
 use super::{roles, seed};
-use tillerman_agent::contract::{Reason, Refusal, Role, State, Verb};
+use tillerman_agent::contract::{MemberState, Reason, Refusal, Role, Verb};
 use tillerman_agent::orders::check;
 
 /// How long an order waits for another one, or for the database to start or to end.
 const WAIT: Duration = Duration::from_secs(8);
 
 /// Carries an order out. It is finished even if nobody waits for the answer any more.
-pub async fn obey(member: Arc<Member>, verb: Verb) -> Result<State, Refusal> {
+pub async fn obey(member: Arc<DatabaseMember>, verb: Verb) -> Result<MemberState, Refusal> {
     let order = tokio::spawn(async move {
         // An agent that ends holds the lock until it has ended.
         let ends = member.wait_until(|facts| facts.stopping.then_some(()));
@@ -52,7 +52,7 @@ pub async fn obey(member: Arc<Member>, verb: Verb) -> Result<State, Refusal> {
 }
 
 /// What is refused without a look at the database.
-fn checked(member: &Member, verb: &Verb) -> Result<(), Refusal> {
+fn checked(member: &DatabaseMember, verb: &Verb) -> Result<(), Refusal> {
     let (obeyed, data, seeding) = member.facts(|facts| {
         let data = facts.identity.as_ref().map(|identity| identity.data.clone());
         (facts.obeyed.clone(), data, facts.seeding.is_some())
@@ -72,7 +72,7 @@ fn checked(member: &Member, verb: &Verb) -> Result<(), Refusal> {
 }
 
 /// The database, which starts if it does not run.
-pub async fn started(member: &Member, wanted: Wanted) -> Result<Arc<Process>, Refusal> {
+pub async fn started(member: &DatabaseMember, wanted: Wanted) -> Result<Arc<Process>, Refusal> {
     member.change(|facts| {
         if facts.running.is_none() {
             facts.wanted = wanted;
@@ -84,7 +84,7 @@ pub async fn started(member: &Member, wanted: Wanted) -> Result<Arc<Process>, Re
 }
 
 /// Ends the database, which then waits for an order.
-pub async fn ended(member: &Member) -> Result<(), Refusal> {
+pub async fn ended(member: &DatabaseMember) -> Result<(), Refusal> {
     member.change(|facts| {
         facts.wanted = Wanted::No;
         facts.idle(Role::Waiting);

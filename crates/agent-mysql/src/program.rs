@@ -16,7 +16,7 @@ use super::facts::Wanted;
 use super::hung::keep_answering;
 use super::keeper::{SHORT, keep_confirmed, keep_open, keep_running};
 use super::logs::give;
-use super::member::Member;
+use super::member::DatabaseMember;
 use super::metrics;
 use super::orders::obey;
 use super::release::keep_acknowledged;
@@ -25,10 +25,10 @@ use super::roles::{complete, demote};
 use super::scheduler::keep_scheduled;
 use super::seed::{copy_out, dump_out};
 use super::zones::keep_zones;
-use tillerman_agent::contract::{Refusal, Role, State, Verb};
+use tillerman_agent::contract::{MemberState, Refusal, Role, Verb};
 use tillerman_agent::routes::{self, Routes, answer};
 use tillerman_agent::server::{Answers, Asked, Body, serve};
-use tillerman_agent::tls::Files;
+use tillerman_agent::tls::TlsFiles;
 
 /// For how long a process that has ended is left to those who wait for it.
 const REAP: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ const HAND_OVER_LOOK: Duration = Duration::from_millis(200);
 pub async fn run(flags: Flags) -> Result<(), String> {
     flags.check()?;
     let listens = |error: std::io::Error| format!("the agent cannot listen: {error}");
-    let files = flags.tls().map(|tls| Files::read(&tls)).transpose()?;
+    let files = flags.tls().map(|tls| TlsFiles::read(&tls)).transpose()?;
     let listener = TcpListener::bind(flags.listen).await.map_err(listens)?;
     let health = match flags.listen_health {
         Some(address) => Some(TcpListener::bind(address).await.map_err(listens)?),
@@ -54,9 +54,9 @@ pub async fn run(flags: Flags) -> Result<(), String> {
     if getpid().is_init() {
         tokio::spawn(reap());
     }
-    let member = Arc::new(Member::new(flags, files)?);
+    let member = Arc::new(DatabaseMember::new(flags, files)?);
     let owner = Arc::clone(&member);
-    let tls = move || owner.tls.as_ref().map(Files::server);
+    let tls = move || owner.tls.as_ref().map(TlsFiles::server);
     tokio::spawn(serve(listener, tls, Arc::new(Routes(Arc::clone(&member)))));
     if let Some(health) = health {
         tokio::spawn(serve(health, || None, Arc::new(Kubelet(Arc::clone(&member)))));
@@ -86,7 +86,7 @@ fn signals() -> std::io::Result<(tokio::signal::unix::Signal, tokio::signal::uni
 }
 
 /// The member that may create data does so if there is none.
-async fn begin(member: Arc<Member>) {
+async fn begin(member: Arc<DatabaseMember>) {
     let flags = &member.flags;
     let is_empty = member.facts(|facts| facts.identity.is_none() && facts.problem.is_none());
     if !is_empty || flags.primary != flags.member || !flags.data.is_empty() {
@@ -112,7 +112,7 @@ async fn begin(member: Arc<Member>) {
 
 /// Goes on as the primary until the operator, which sees that the pod ends, has made another member the primary. Nobody takes over while
 /// no member acknowledges, or if the operator is away.
-async fn hand_over(member: &Arc<Member>, within: Duration) {
+async fn hand_over(member: &Arc<DatabaseMember>, within: Duration) {
     let end = Instant::now() + within;
     while Instant::now() < end {
         let (role, acks) = member.facts(|facts| (facts.role, facts.acks));
@@ -138,7 +138,7 @@ fn is_in_office(role: Role, acks: u32, acknowledges: bool) -> bool {
 
 /// Ends the database. One whose commits still wait for acknowledgements is killed: asked to end, it would keep them, and could not take
 /// them back any more.
-async fn end(member: &Arc<Member>) {
+async fn end(member: &Arc<DatabaseMember>) {
     tracing::info!("the agent ends");
     let grace = Duration::from_secs(member.flags.grace);
     hand_over(member, (grace / 3).min(HAND_OVER)).await;
@@ -200,14 +200,14 @@ fn ended_children() -> BTreeSet<i32> {
     numbers.filter(ended).collect()
 }
 
-impl routes::Member for Member {
-    async fn state(self: Arc<Self>) -> State {
-        Member::state(&self).await
+impl routes::Member for DatabaseMember {
+    async fn state(self: Arc<Self>) -> MemberState {
+        DatabaseMember::state(&self).await
     }
     async fn leaves(self: Arc<Self>, start: &str) {
         self.wait_until(|facts| (facts.start != start).then_some(())).await;
     }
-    async fn obey(self: Arc<Self>, verb: Verb) -> Result<State, Refusal> {
+    async fn obey(self: Arc<Self>, verb: Verb) -> Result<MemberState, Refusal> {
         obey(self, verb).await
     }
     async fn copy(self: Arc<Self>) -> Result<Response<Body>, Refusal> {
@@ -222,7 +222,7 @@ impl routes::Member for Member {
 }
 
 /// What the kubelet and Prometheus ask.
-struct Kubelet(Arc<Member>);
+struct Kubelet(Arc<DatabaseMember>);
 
 impl Answers for Kubelet {
     async fn answer(self: Arc<Self>, asked: Asked) -> Response<Body> {

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::accounts::member as member_of;
-use super::facts::Facts;
+use super::facts::AgentFacts;
 use super::flavor::Flavor;
 use super::keeper::SHORT;
-use super::member::{Member, NUDGES};
+use super::member::{DatabaseMember, NUDGES};
 use super::sql::{Sql, SqlError};
 use tillerman_agent::contract::Role;
 
@@ -91,10 +91,10 @@ fn decide(before: &mut Option<Before>, seen: &Seen, now: Instant) -> Step {
 }
 
 /// Looks after commits that wait, as long as the agent runs.
-pub async fn keep_acknowledged(member: Arc<Member>) {
+pub async fn keep_acknowledged(member: Arc<DatabaseMember>) {
     let mut before = None;
     loop {
-        let waits = |facts: &Facts| {
+        let waits = |facts: &AgentFacts| {
             let is_asked = facts.role == Role::Primary && facts.waits_for > 0;
             facts.running.clone().filter(|_| is_asked)
         };
@@ -113,7 +113,7 @@ pub async fn keep_acknowledged(member: Arc<Member>) {
     }
 }
 
-async fn step(member: &Arc<Member>, sql: &mut Sql, before: &mut Option<Before>) -> Result<(), SqlError> {
+async fn step(member: &Arc<DatabaseMember>, sql: &mut Sql, before: &mut Option<Before>) -> Result<(), SqlError> {
     let seen = look(sql).await?;
     let step = decide(before, &seen, Instant::now());
     match step {
@@ -175,7 +175,7 @@ async fn look(sql: &mut Sql) -> Result<Seen, SqlError> {
 }
 
 /// Makes one more commit, of a row that no marker waits for. MariaDB takes one at a time.
-fn nudge(member: &Arc<Member>) {
+fn nudge(member: &Arc<DatabaseMember>) {
     let member = Arc::clone(member);
     tokio::spawn(async move {
         let flavor = member.flags.flavor;

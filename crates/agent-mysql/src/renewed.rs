@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::member::Member;
+use super::member::DatabaseMember;
 use super::roles;
 use tillerman_agent::contract::Role;
 
@@ -18,7 +18,7 @@ const READ: Duration = Duration::from_secs(2);
 type Digests = Vec<Option<[u8; 32]>>;
 
 /// Reads certificates and passwords again whenever their files have changed.
-pub async fn keep_renewed(member: Arc<Member>) {
+pub async fn keep_renewed(member: Arc<DatabaseMember>) {
     let flags = &member.flags;
     let tls = flags.tls();
     let certificates: Vec<PathBuf> =
@@ -60,12 +60,12 @@ pub async fn keep_renewed(member: Arc<Member>) {
     }
 }
 
-fn runs(member: &Member) -> bool {
+fn runs(member: &DatabaseMember) -> bool {
     member.facts(|facts| facts.running.is_some())
 }
 
 /// Whether a replica does not receive.
-async fn is_cut_off(member: &Member) -> bool {
+async fn is_cut_off(member: &DatabaseMember) -> bool {
     runs(member) && member.measure(super::keeper::SHORT).await.is_ok_and(|measured| !measured.receiving)
 }
 

@@ -22,7 +22,7 @@ use super::flavor::Flavor;
 use super::gtid::{self, Gtid};
 use super::keeper::{InitFile, SHORT, answers, does_nothing, random, write_secret};
 use super::logs::shown;
-use super::member::{FILES, Member};
+use super::member::{DatabaseMember, FILES};
 use super::process::Process;
 use super::seed::{
     PART, REPLICA, ROLE, STALLS, STATE, is_older, own_version, position, prepare, set_position, succeeds, take_back,
@@ -30,7 +30,7 @@ use super::seed::{
 use super::settings::arguments;
 use super::sql::Sql;
 use tillerman_agent::position::Position;
-use tillerman_agent::store::{Arrived, Found, Identity};
+use tillerman_agent::store::{Arrived, FoundData, Identity};
 use tillerman_agent::stored::{Description, Form, LIMIT, Until, VERSION};
 
 /// How long the sender may take before the first byte: it fetches logs.
@@ -74,15 +74,15 @@ pub async fn run(restore: Restore) -> Result<(), String> {
         return Ok(());
     }
     let epoch = flags.epoch;
-    let member = Member::new(flags, None)?;
+    let member = DatabaseMember::new(flags, None)?;
     match member.volume.found(&FILES).map_err(|error| error.to_string())? {
-        Found::Nothing => {}
-        Found::Ours(_) if !check => {
+        FoundData::Nothing => {}
+        FoundData::Ours(_) if !check => {
             tracing::info!("there is data: nothing to do");
             return Ok(());
         }
-        Found::Ours(_) => return Err("there is data on the volume: a check needs an empty one".to_owned()),
-        Found::Foreign(why) => return Err(why),
+        FoundData::Ours(_) => return Err("there is data on the volume: a check needs an empty one".to_owned()),
+        FoundData::Foreign(why) => return Err(why),
     }
     let began = Instant::now();
     let arriving = member.volume.arriving();
@@ -113,7 +113,7 @@ pub async fn run(restore: Restore) -> Result<(), String> {
 }
 
 /// Makes the data, in the folder of what arrives.
-async fn arrive(member: &Member, check: bool) -> Result<Report, String> {
+async fn arrive(member: &DatabaseMember, check: bool) -> Result<Report, String> {
     let (incoming, arriving) = (member.volume.copying(), member.volume.arriving());
     for folder in [&incoming, &incoming.join("logs"), &arriving] {
         std::fs::create_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -155,7 +155,7 @@ async fn arrive(member: &Member, check: bool) -> Result<Report, String> {
 }
 
 /// Starts the program that sends the copy. It has described it when the first byte comes.
-async fn begin(member: &Member, incoming: &Path) -> Result<(Sender, Description, Vec<u8>), String> {
+async fn begin(member: &DatabaseMember, incoming: &Path) -> Result<(Sender, Description, Vec<u8>), String> {
     let about = incoming.join("about.json");
     let [program, arguments @ ..] = member.flags.arguments.as_slice() else {
         return Err("the program that sends the copy is missing, such as: -- tillerman snapshot send".to_owned());
@@ -223,7 +223,7 @@ impl Sender {
     }
 }
 
-async fn unpack(member: &Member, sender: Sender, first: Vec<u8>, arriving: &Path) -> Result<(), String> {
+async fn unpack(member: &DatabaseMember, sender: Sender, first: Vec<u8>, arriving: &Path) -> Result<(), String> {
     let mut command = Command::new(&member.flags.mbstream);
     command.arg("-x").arg("-C").arg(arriving).stdin(Stdio::piped()).stdout(Stdio::null()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| format!("mbstream cannot be started: {error}"))?;
@@ -241,7 +241,7 @@ struct Scratch {
 }
 
 impl Scratch {
-    async fn start(member: &Member, data: &Path) -> Result<Self, String> {
+    async fn start(member: &DatabaseMember, data: &Path) -> Result<Self, String> {
         let password = random()?;
         let init = InitFile::write(member, &password)?;
         // Who gives this privilege to others has to have it itself.
@@ -279,7 +279,7 @@ impl Scratch {
     }
 
     /// The client of the database, which runs what comes to its input, and ends at the first error.
-    fn client(&self, member: &Member, more: &[&str]) -> Command {
+    fn client(&self, member: &DatabaseMember, more: &[&str]) -> Command {
         let mut client = Command::new(&member.flags.client);
         client.arg(format!("--defaults-file={}", self.login.display()));
         client.arg(format!("--socket={}", self.socket.display()));
@@ -289,7 +289,7 @@ impl Scratch {
     }
 
     /// Runs the statements of a logical copy. They are not in the binary log: the new cluster has no member that needs them.
-    async fn load(&self, member: &Member, sender: Sender, first: Vec<u8>) -> Result<(), String> {
+    async fn load(&self, member: &DatabaseMember, sender: Sender, first: Vec<u8>) -> Result<(), String> {
         let mut client = self.client(member, &["--init-command=SET SESSION sql_log_bin = 0"]);
         let mut child =
             client.stdin(Stdio::piped()).spawn().map_err(|error| format!("mariadb cannot be started: {error}"))?;
@@ -349,7 +349,7 @@ async fn written(sql: &mut Sql) -> Result<Position, String> {
 
 /// Runs what was written after the copy. It is the first that is written to the new data, so that nothing else collides with it.
 async fn replay(
-    member: &Member,
+    member: &DatabaseMember,
     scratch: &Scratch,
     sql: &mut Sql,
     description: &Description,
@@ -394,7 +394,7 @@ async fn replay(
     Ok(wanted.taken)
 }
 
-async fn run_log(member: &Member, scratch: &Scratch, log: &Path) -> Result<(), String> {
+async fn run_log(member: &DatabaseMember, scratch: &Scratch, log: &Path) -> Result<(), String> {
     let mut reads = Command::new(&member.flags.binlog);
     reads.args(["--no-defaults", "--verify-binlog-checksum"]).arg(log);
     reads.env("TMPDIR", member.volume.temporary());

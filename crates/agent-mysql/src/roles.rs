@@ -10,18 +10,18 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::MutexGuard;
 
 use super::accounts;
-use super::facts::{Facts, Source, Wanted};
+use super::facts::{AgentFacts, ReplicaSource, Wanted};
 use super::flavor::Flavor;
 use super::hung;
 use super::keeper::{self, SHORT, random, secret};
 use super::measured::Measured;
-use super::member::{Member, NUDGES, failed, refusal};
+use super::member::{DatabaseMember, NUDGES, failed, refusal};
 use super::orders::{ended, started};
 use super::scheduler;
 use super::sql::{Sql, SqlError};
 use super::stored_password::clause;
 use tillerman_agent::client::{Client, ClientError};
-use tillerman_agent::contract::{Follow, Promote, Reason, Refusal, Role, State};
+use tillerman_agent::contract::{Follow, MemberState, Promote, Reason, Refusal, Role};
 
 /// How long threads of replication may take to stop. A large write is applied as a whole.
 const STOP: Duration = Duration::from_secs(30);
@@ -65,7 +65,7 @@ async fn end_sessions(sql: &mut Sql) -> Result<(), SqlError> {
 }
 
 /// The member receives nothing more, and takes no writes. A primary is killed. A replica is not: that would throw away what it received.
-pub async fn fence(member: &Member) -> Result<(), Refusal> {
+pub async fn fence(member: &DatabaseMember) -> Result<(), Refusal> {
     let (role, running, wanted) = member.facts(|facts| (facts.role, facts.running.is_some(), facts.wanted));
     if role == Role::Fenced && (running || wanted == Wanted::No) {
         return Ok(());
@@ -104,7 +104,7 @@ fn applies_error(done: Result<(), SqlError>) -> Result<(), SqlError> {
 }
 
 /// The member is the primary.
-pub async fn promote(member: &Member, order: &Promote) -> Result<(), Refusal> {
+pub async fn promote(member: &DatabaseMember, order: &Promote) -> Result<(), Refusal> {
     let role = member.facts(|facts| facts.role);
     if role != Role::Primary && member.facts(|facts| facts.running.is_none()) {
         // The operator waits for it, and does not take the start for the end of another one.
@@ -151,7 +151,7 @@ pub async fn promote(member: &Member, order: &Promote) -> Result<(), Refusal> {
 }
 
 /// Stops following after everything is applied.
-async fn unfollow(member: &Member) -> Result<(), Refusal> {
+async fn unfollow(member: &DatabaseMember) -> Result<(), Refusal> {
     if !member.measure(SHORT).await?.follows {
         return Ok(());
     }
@@ -169,8 +169,8 @@ async fn unfollow(member: &Member) -> Result<(), Refusal> {
 
 /// Stops a replica that is about to end from receiving, and lets it apply what it has received. Returns the lock of orders if it has applied
 /// everything: nothing that it acknowledged is lost with its relay log, as long as the lock is held until the database has ended.
-pub async fn complete(member: &Member, within: Duration) -> Option<MutexGuard<'_, ()>> {
-    let is_replica = |facts: &Facts| {
+pub async fn complete(member: &DatabaseMember, within: Duration) -> Option<MutexGuard<'_, ()>> {
+    let is_replica = |facts: &AgentFacts| {
         let follows =
             matches!(facts.role, Role::Replica | Role::Fenced | Role::Waiting) && facts.obeyed.promoted.is_none();
         follows && facts.running.is_some() && facts.seeding.is_none()
@@ -196,7 +196,7 @@ pub async fn complete(member: &Member, within: Duration) -> Option<MutexGuard<'_
 }
 
 /// Waits for a while until everything that was received is applied.
-async fn applied(member: &Member, within: Duration) -> Result<Measured, SqlError> {
+async fn applied(member: &DatabaseMember, within: Duration) -> Result<Measured, SqlError> {
     let end = Instant::now() + within;
     loop {
         let measured = member.measure(SHORT).await?;
@@ -245,8 +245,8 @@ async fn kill(sql: &mut Sql, connections: impl Iterator<Item = u64>) -> Result<(
 }
 
 /// The member is a replica.
-pub async fn follow(member: &Member, order: &Follow) -> Result<(), Refusal> {
-    let source = Source { host: order.source.clone(), acknowledge: order.acknowledge, epoch: order.epoch };
+pub async fn follow(member: &DatabaseMember, order: &Follow) -> Result<(), Refusal> {
+    let source = ReplicaSource { host: order.source.clone(), acknowledge: order.acknowledge, epoch: order.epoch };
     hung::end_for_order(member).await;
     let (role, given) = member.facts(|facts| (facts.role, facts.source.clone()));
     if role == Role::Replica && given.as_ref() == Some(&source) {
@@ -289,7 +289,7 @@ pub async fn follow(member: &Member, order: &Follow) -> Result<(), Refusal> {
 
 /// Another start: this member has dropped what it had received and not applied. It is received again, from a source that has all of it. Until
 /// then this member lacks it, as after a start.
-fn dropped(member: &Member) -> Result<(), Refusal> {
+fn dropped(member: &DatabaseMember) -> Result<(), Refusal> {
     let start = random().map_err(|error| failed(&error))?;
     member.change(|facts| {
         start[..16].clone_into(&mut facts.start);
@@ -298,7 +298,7 @@ fn dropped(member: &Member) -> Result<(), Refusal> {
     Ok(())
 }
 
-async fn follow_mariadb(member: &Member, order: &Follow, was_primary: bool) -> Result<(), Refusal> {
+async fn follow_mariadb(member: &DatabaseMember, order: &Follow, was_primary: bool) -> Result<(), Refusal> {
     let measured = applied(member, BRIEFLY).await?;
     if !measured.has.contains(&measured.got) {
         dropped(member)?;
@@ -318,7 +318,7 @@ async fn follow_mariadb(member: &Member, order: &Follow, was_primary: bool) -> R
 
 /// MySQL keeps what it has received when its source changes, as long as one of its threads runs. It follows a source that lacks writes which
 /// it has, without an error: so that is looked at before.
-async fn follow_mysql(member: &Member, order: &Follow, was_primary: bool) -> Result<(), Refusal> {
+async fn follow_mysql(member: &DatabaseMember, order: &Follow, was_primary: bool) -> Result<(), Refusal> {
     let is_diverged = member.facts(|facts| facts.identity.as_ref().is_some_and(|identity| identity.diverged));
     if is_diverged || (was_primary && has_more_than(member, order).await?) {
         return member.diverged().map_err(|error| failed(&error));
@@ -341,16 +341,16 @@ async fn follow_mysql(member: &Member, order: &Follow, was_primary: bool) -> Res
 }
 
 /// What the agent of a source says, which listens at the same port as this one.
-pub async fn state_of(member: &Member, source: &str) -> Result<State, ClientError> {
+pub async fn state_of(member: &DatabaseMember, source: &str) -> Result<MemberState, ClientError> {
     let scheme = if member.tls.is_some() { "https" } else { "http" };
     let host = if source.contains(':') { format!("[{source}]") } else { source.to_owned() };
-    let client = Client { tls: member.tls.as_ref().map(tillerman_agent::tls::Files::client) };
+    let client = Client { tls: member.tls.as_ref().map(tillerman_agent::tls::TlsFiles::client) };
     client.state(&format!("{scheme}://{host}:{}", member.flags.listen.port()), SHORT).await
 }
 
 /// Whether this member has writes that its source lacks. Who keeps to the order knows: the agent of the source, which listens at the same
 /// port as this one.
-async fn has_more_than(member: &Member, order: &Follow) -> Result<bool, Refusal> {
+async fn has_more_than(member: &DatabaseMember, order: &Follow) -> Result<bool, Refusal> {
     let own = member.measure(SHORT).await?.got;
     let source = state_of(member, &order.source).await.map_err(|error| {
         refusal(
@@ -368,7 +368,12 @@ async fn has_more_than(member: &Member, order: &Follow) -> Result<bool, Refusal>
 }
 
 /// The statement with which a member follows. Its texts are checked: the host by the order, the password is of hexadecimal digits.
-fn change_source(member: &Member, order: &Follow, password: &str, (was_primary, follows): (bool, bool)) -> String {
+fn change_source(
+    member: &DatabaseMember,
+    order: &Follow,
+    password: &str,
+    (was_primary, follows): (bool, bool),
+) -> String {
     let (flavor, source) = (member.flags.flavor, member.flags.flavor.source());
     let account = accounts::of(&member.flags.member, order.acknowledge);
     let quoted = |path: &std::path::Path| path.display().to_string().replace('\\', "\\\\").replace('\'', "\\'");
@@ -402,7 +407,7 @@ fn change_source(member: &Member, order: &Follow, password: &str, (was_primary, 
 }
 
 /// The primary takes no more writes, waits until all commits have been acknowledged, and ends the sessions.
-pub async fn demote(member: &Member, within: u64) -> Result<(), Refusal> {
+pub async fn demote(member: &DatabaseMember, within: u64) -> Result<(), Refusal> {
     let (role, handed_over) = member.facts(|facts| (facts.role, facts.handed_over));
     if role == Role::Fenced && handed_over {
         return Ok(());
@@ -435,7 +440,7 @@ pub async fn demote(member: &Member, within: u64) -> Result<(), Refusal> {
 }
 
 /// Reads certificates and passwords again.
-pub async fn reload(member: &Member) -> Result<(), Refusal> {
+pub async fn reload(member: &DatabaseMember) -> Result<(), Refusal> {
     renew(member).await?;
     member.reread.notify_one();
     let facts = member.facts(Clone::clone);
@@ -459,7 +464,7 @@ pub async fn reload(member: &Member) -> Result<(), Refusal> {
 }
 
 /// Reads certificates and the administrator's password again. It ends no connection.
-pub async fn renew(member: &Member) -> Result<(), Refusal> {
+pub async fn renew(member: &DatabaseMember) -> Result<(), Refusal> {
     if let (Some(files), Some(tls)) = (&member.tls, member.flags.tls()) {
         files.read_again(&tls).map_err(|error| failed(&error))?;
     }
@@ -490,12 +495,12 @@ pub async fn renew(member: &Member) -> Result<(), Refusal> {
 }
 
 /// What stands behind `IDENTIFIED` for the accounts with which members follow each other.
-fn identified(member: &Member) -> Result<String, Refusal> {
+fn identified(member: &DatabaseMember) -> Result<String, Refusal> {
     clause(member.flags.flavor, &password(member)?, None).map_err(|error| failed(&error))
 }
 
 /// The password with which members follow each other: the digest of what the file has, as MariaDB takes at most 32 characters.
-fn password(member: &Member) -> Result<String, Refusal> {
+fn password(member: &DatabaseMember) -> Result<String, Refusal> {
     let secret = secret(&member.flags.password_file).map_err(|error| failed(&error))?;
     Ok(HEXLOWER.encode(&Sha256::digest(secret.as_bytes()))[..32].to_owned())
 }

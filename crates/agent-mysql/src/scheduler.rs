@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::declare::open_primary;
 use super::flavor::Flavor;
 use super::keeper::SHORT;
-use super::member::Member;
+use super::member::DatabaseMember;
 use super::process::Process;
 use super::settings::EVENTS;
-use super::sql::{Fields, Sql, SqlError};
+use super::sql::{RowFields, Sql, SqlError};
 
 /// How often it is looked which events are disabled.
 const LOOK: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const NO_LONGER_DISABLED: &str = "SELECT d.db, d.name FROM tillerman.event d LEF
      WHERE e.db IS NULL OR e.status = 'ENABLED'";
 
 /// Lets events run while this is a primary that takes writes.
-pub async fn keep_scheduled(member: Arc<Member>) {
+pub async fn keep_scheduled(member: Arc<DatabaseMember>) {
     // That of MySQL stays off.
     if member.flags.flavor != Flavor::Mariadb {
         return;
@@ -44,7 +44,7 @@ pub async fn keep_scheduled(member: Arc<Member>) {
 }
 
 /// Starts the scheduler, and notes what is disabled, until this member is not the primary any more.
-async fn schedule(member: &Member, process: &Arc<Process>) -> Result<(), SqlError> {
+async fn schedule(member: &DatabaseMember, process: &Arc<Process>) -> Result<(), SqlError> {
     let mut sql = process.login.connect(SHORT).await?;
     sql.run("SET SESSION lock_wait_timeout = 5", SHORT).await?;
     loop {
@@ -60,7 +60,7 @@ async fn schedule(member: &Member, process: &Arc<Process>) -> Result<(), SqlErro
 }
 
 /// The scheduler runs, and the table has what is disabled.
-async fn bring(member: &Member, sql: &mut Sql) -> Result<(), SqlError> {
+async fn bring(member: &DatabaseMember, sql: &mut Sql) -> Result<(), SqlError> {
     if !member.facts(|facts| facts.schedules) {
         if sql.rows(IS_THERE, SHORT).await?.is_empty() {
             // An earlier version has made the data. Of events of other members it is not known what their owners want: they count as disabled.
@@ -97,7 +97,7 @@ async fn enable(sql: &mut Sql) -> Result<(), SqlError> {
 }
 
 /// Without its definer, an event would get a different definer.
-fn enables(event: &Fields) -> String {
+fn enables(event: &RowFields) -> String {
     let definer = event.text("definer");
     let (user, host) = definer.rsplit_once('@').unwrap_or((&definer, "%"));
     let name = |name: &str| format!("`{}`", event.text(name).replace('`', "``"));
@@ -110,7 +110,7 @@ fn text(text: &str) -> String {
 }
 
 /// Stops the scheduler, before a primary hands over.
-pub async fn stop(member: &Member, sql: &mut Sql) -> Result<(), SqlError> {
+pub async fn stop(member: &DatabaseMember, sql: &mut Sql) -> Result<(), SqlError> {
     if member.facts(|facts| facts.schedules) {
         member.change(|facts| facts.schedules = false);
         sql.run("SET GLOBAL event_scheduler = OFF", SHORT).await?;

@@ -16,18 +16,18 @@ use tokio::task::block_in_place;
 
 use super::accounts::AGENT;
 use super::clone;
-use super::facts::{Source, Wanted};
+use super::facts::{ReplicaSource, Wanted};
 use super::flavor::Flavor;
 use super::gtid;
 use super::hung::Still;
 use super::keeper::{SHORT, does_nothing, write_secret};
-use super::member::{FILES, Member, failed, refusal};
+use super::member::{DatabaseMember, FILES, failed, refusal};
 use super::orders::ended;
 use super::sql::Sql;
 use tillerman_agent::client::Client;
 use tillerman_agent::contract::{Busy, Reason, Refusal, Role, Seed};
 use tillerman_agent::server::{Body, in_parts};
-use tillerman_agent::store::{Arrived, Found, Identity};
+use tillerman_agent::store::{Arrived, FoundData, Identity};
 use tillerman_agent::stored::{DATA, VERSION};
 
 /// The header with the state of the donor's binary log before the copy.
@@ -45,7 +45,7 @@ pub const STALLS: Duration = Duration::from_secs(120);
 const REPORTED: Duration = Duration::from_secs(10);
 
 /// Begins to replace the data by a copy.
-pub fn begin(member: &Arc<Member>, order: &Seed) -> Result<(), Refusal> {
+pub fn begin(member: &Arc<DatabaseMember>, order: &Seed) -> Result<(), Refusal> {
     let request = serde_json::to_string(order).map_err(|error| failed(&error.to_string()))?;
     let (identity, start, role, seeding) =
         member.facts(|facts| (facts.identity.clone(), facts.start.clone(), facts.role, facts.seeding.clone()));
@@ -63,9 +63,9 @@ pub fn begin(member: &Arc<Member>, order: &Seed) -> Result<(), Refusal> {
         }
         Some(_) => {}
         None => match member.volume.found(&FILES) {
-            Ok(Found::Nothing) => {}
-            Ok(Found::Foreign(why)) => return Err(refusal(Reason::HasData, &why)),
-            Ok(Found::Ours(_)) => return Err(failed("data appeared that the agent did not put there")),
+            Ok(FoundData::Nothing) => {}
+            Ok(FoundData::Foreign(why)) => return Err(refusal(Reason::HasData, &why)),
+            Ok(FoundData::Ours(_)) => return Err(failed("data appeared that the agent did not put there")),
             Err(error) => return Err(failed(&error.to_string())),
         },
     }
@@ -89,11 +89,11 @@ pub fn begin(member: &Arc<Member>, order: &Seed) -> Result<(), Refusal> {
     Ok(())
 }
 
-async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<(), String> {
+async fn copy_in(member: &Arc<DatabaseMember>, order: &Seed, request: String) -> Result<(), String> {
     let arriving = member.volume.arriving();
     block_in_place(|| member.volume.sweep()).map_err(|error| error.to_string())?;
     std::fs::create_dir(&arriving).map_err(|error| format!("{}: {error}", arriving.display()))?;
-    let client = Client { tls: member.tls.as_ref().map(tillerman_agent::tls::Files::client) };
+    let client = Client { tls: member.tls.as_ref().map(tillerman_agent::tls::TlsFiles::client) };
     let copy = client.copy(&order.donor, STALLS).await.map_err(|error| error.to_string())?;
     let header = |name: &str| {
         let value = copy.headers().get(name).and_then(|value| value.to_str().ok());
@@ -155,7 +155,7 @@ async fn copy_in(member: &Arc<Member>, order: &Seed, request: String) -> Result<
 }
 
 /// Makes a copy data that a database can start with.
-pub async fn prepare(member: &Member, arriving: &Path) -> Result<(), String> {
+pub async fn prepare(member: &DatabaseMember, arriving: &Path) -> Result<(), String> {
     let mut prepare = Command::new(&member.flags.backup);
     prepare.env("TMPDIR", member.volume.temporary()).args(["--no-defaults", "--prepare"]);
     prepare.arg(format!("--target-dir={}", arriving.display()));
@@ -191,7 +191,7 @@ pub async fn set_position(sql: &mut Sql, arrived: &Arrived) -> Result<(), String
 /// Takes back what a replica's own threads had prepared, and not committed, when it was copied: they do not stop for a copy. The
 /// database would not start with it, as its binary log, which knows what becomes of it, is not in the copy. It is in none of the
 /// positions in the tables, so the member receives it again.
-pub async fn take_back(member: &Member, arriving: &Path) -> Result<(), String> {
+pub async fn take_back(member: &DatabaseMember, arriving: &Path) -> Result<(), String> {
     let start = |how: &[&str]| {
         let mut start = Command::new(member.flags.server());
         // What the prepared data needs to be read, such as the size of its pages.
@@ -214,7 +214,7 @@ pub async fn take_back(member: &Member, arriving: &Path) -> Result<(), String> {
 }
 
 /// The version of the database's program here.
-pub async fn own_version(member: &Member) -> Result<String, String> {
+pub async fn own_version(member: &DatabaseMember) -> Result<String, String> {
     let program = member.flags.server();
     let mut command = Command::new(&program);
     let said = command.args(["--no-defaults", "--version"]).stdin(Stdio::null()).kill_on_drop(true).output();
@@ -238,7 +238,7 @@ pub fn series(version: &str) -> Option<(u32, u32)> {
 }
 
 /// Passes a copy to the program that unpacks it. A copy that ends early is an error of its body.
-async fn unpack(member: &Member, mut copy: hyper::body::Incoming, arriving: &Path) -> Result<(), String> {
+async fn unpack(member: &DatabaseMember, mut copy: hyper::body::Incoming, arriving: &Path) -> Result<(), String> {
     let mut command = Command::new(&member.flags.mbstream);
     command.arg("-x").arg("-C").arg(arriving).stdin(Stdio::piped()).stdout(Stdio::null()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| format!("mbstream cannot be started: {error}"))?;
@@ -287,7 +287,7 @@ pub fn position(copy: &Path) -> Result<Vec<gtid::Gtid>, String> {
 }
 
 /// A copy of the data, as a stream of `mariadb-backup`. It ends early if that fails.
-pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
+pub async fn copy_out(member: &Arc<DatabaseMember>) -> Result<Response<Body>, Refusal> {
     if member.flags.flavor == Flavor::Mysql {
         return clone::copy_out(member).await;
     }
@@ -302,7 +302,7 @@ pub async fn copy_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
 }
 
 /// A copy of the data as statements. It ends early if the program fails that makes them.
-pub async fn dump_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
+pub async fn dump_out(member: &Arc<DatabaseMember>) -> Result<Response<Body>, Refusal> {
     if member.flags.flavor == Flavor::Mysql {
         return Err(refusal(Reason::Impossible, "MySQL is not copied as statements yet"));
     }
@@ -336,7 +336,7 @@ pub async fn dump_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
 
 /// A copy that a program makes, whose settings `login` has. It may run several times, one after the other.
 async fn give(
-    member: &Arc<Member>,
+    member: &Arc<DatabaseMember>,
     program: &str,
     commands: impl FnOnce(&Path, &Path) -> Vec<Command>,
 ) -> Result<Response<Body>, Refusal> {
@@ -378,11 +378,11 @@ async fn give(
 
 /// Sends what the programs make.
 async fn send_all(
-    member: &Member,
+    member: &DatabaseMember,
     commands: Vec<Command>,
     program: &str,
     parts: &mpsc::Sender<io::Result<Bytes>>,
-    marks: &(Role, Option<Source>),
+    marks: &(Role, Option<ReplicaSource>),
 ) -> io::Result<()> {
     for mut command in commands {
         command.env("TMPDIR", member.volume.temporary());
@@ -395,11 +395,11 @@ async fn send_all(
 }
 
 async fn send(
-    member: &Member,
+    member: &DatabaseMember,
     mut child: Child,
     program: &str,
     parts: &mpsc::Sender<io::Result<Bytes>>,
-    marks: &(Role, Option<Source>),
+    marks: &(Role, Option<ReplicaSource>),
 ) -> io::Result<()> {
     let mut output = child.stdout.take().ok_or_else(|| io::Error::other(format!("{program} has no output")))?;
     let mut part = Vec::with_capacity(PART);

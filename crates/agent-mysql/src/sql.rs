@@ -85,13 +85,13 @@ impl Sql {
     }
 
     /// Runs a query, and returns its rows.
-    pub async fn rows(&mut self, query: &str, within: Duration) -> Result<Vec<Fields>, SqlError> {
+    pub async fn rows(&mut self, query: &str, within: Duration) -> Result<Vec<RowFields>, SqlError> {
         // What is left of a connection whose answer did not come cannot be used.
         let mut connection = self.connection.take().ok_or(SqlError::Lost)?;
         match tokio::time::timeout(within, connection.query::<Row, _>(query)).await {
             Err(_) => Err(SqlError::Late),
             Ok(answer) => {
-                let answer = answer.map(|rows| rows.into_iter().map(Fields).collect()).map_err(|error| of(&error));
+                let answer = answer.map(|rows| rows.into_iter().map(RowFields).collect()).map_err(|error| of(&error));
                 if answer != Err(SqlError::Lost) {
                     self.connection = Some(connection);
                 }
@@ -110,9 +110,9 @@ fn of(error: &Error) -> SqlError {
 
 /// A row.
 #[derive(Debug, PartialEq)]
-pub struct Fields(Row);
+pub struct RowFields(Row);
 
-impl Fields {
+impl RowFields {
     /// A field by its name; empty if there is no such field, or it is `NULL`.
     pub fn text(&self, name: &str) -> String {
         let columns = self.0.columns_ref();

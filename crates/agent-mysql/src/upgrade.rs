@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::flavor::Flavor;
 use super::hung::{self, Still};
 use super::keeper::{does_nothing, write_secret};
-use super::member::Member;
+use super::member::DatabaseMember;
 use super::process::Process;
 use super::seed::{own_version, series};
 use tillerman_agent::contract::Busy;
@@ -51,7 +51,7 @@ fn same_database(of_data: Option<&str>, own: &str) -> Result<(), String> {
 }
 
 /// What has to be done after the start, and the version of the database here. The error is a sentence: it must not start.
-pub async fn check(member: &Member) -> Result<(Step, String), String> {
+pub async fn check(member: &DatabaseMember) -> Result<(Step, String), String> {
     let own = own_version(member).await?;
     let of_data = member.facts(|facts| facts.identity.as_ref().and_then(|identity| identity.version.clone()));
     same_database(of_data.as_deref(), &own)?;
@@ -59,7 +59,7 @@ pub async fn check(member: &Member) -> Result<(Step, String), String> {
 }
 
 /// Brings the tables up to date, if needed, and remembers the version. A crash before the end leads to the same again.
-pub async fn finish(member: &Member, process: &Arc<Process>, step: &Step, own: &str) -> Result<(), String> {
+pub async fn finish(member: &DatabaseMember, process: &Arc<Process>, step: &Step, own: &str) -> Result<(), String> {
     // MySQL has brought its tables up to date before it answers.
     if *step != Step::Nothing && member.flags.flavor == Flavor::Mariadb {
         tracing::info!(version = own, "the tables are brought up to date");
@@ -79,7 +79,7 @@ pub async fn finish(member: &Member, process: &Arc<Process>, step: &Step, own: &
 }
 
 /// Runs the program of the database. It ends with the database.
-async fn run(member: &Member, process: &Arc<Process>) -> Result<(), String> {
+async fn run(member: &DatabaseMember, process: &Arc<Process>) -> Result<(), String> {
     let login = member.flags.volume.join("upgrade.cnf");
     let text = format!(
         "[client]\nsocket={}\nuser={}\npassword={}\n",

@@ -11,7 +11,7 @@ use tokio::process::Command;
 
 use super::flavor::Flavor;
 use super::keeper::SHORT;
-use super::member::Member;
+use super::member::DatabaseMember;
 use super::process::Process;
 use super::sql::SqlError;
 
@@ -21,7 +21,7 @@ const LIMIT: u64 = 64 << 20;
 const STATEMENT: Duration = Duration::from_secs(120);
 
 /// The statements that fill the tables, for the database `mysql`. `None` where the image has no zones, or not the program for them.
-pub async fn statements(member: &Member) -> Option<String> {
+pub async fn statements(member: &DatabaseMember) -> Option<String> {
     let flags = &member.flags;
     if flags.flavor != Flavor::Mariadb || !flags.zoneinfo.is_dir() {
         return None;
@@ -43,7 +43,7 @@ pub async fn statements(member: &Member) -> Option<String> {
 }
 
 /// Fills the tables of a database that has none, whenever one runs.
-pub async fn keep_zones(member: Arc<Member>) {
+pub async fn keep_zones(member: Arc<DatabaseMember>) {
     if member.flags.flavor != Flavor::Mariadb {
         return;
     }
@@ -57,7 +57,7 @@ pub async fn keep_zones(member: Arc<Member>) {
     }
 }
 
-async fn fill(member: &Member, process: &Process) -> Result<(), SqlError> {
+async fn fill(member: &DatabaseMember, process: &Process) -> Result<(), SqlError> {
     let mut sql = process.login.connect(SHORT).await?;
     sql.run("SET SESSION sql_log_bin = 0", SHORT).await?;
     if !sql.rows("SELECT 1 FROM mysql.time_zone_name LIMIT 1", SHORT).await?.is_empty() {

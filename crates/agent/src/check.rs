@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 
 use super::client::{Client, ClientError};
-use super::contract::{Demote, Follow, LIMIT, Order, Promote, Reason, Refusal, Reload, Role, Seed, State, Verb};
+use super::contract::{Demote, Follow, LIMIT, MemberState, Order, Promote, Reason, Refusal, Reload, Role, Seed, Verb};
 
 /// How long the state may take.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -285,7 +285,7 @@ impl Check {
         for _ in 0..2 {
             self.order(1, &Verb::Seed(seed.clone())).await?;
         }
-        let is_done = |state: &State| state.busy.is_none() && !state.start.is_empty();
+        let is_done = |state: &MemberState| state.busy.is_none() && !state.start.is_empty();
         let state = self.until(1, "it has a copy", is_done).await?;
         let is_copy = state.data.as_ref() == Some(&self.data) && state.role == Role::Waiting && !state.writable;
         expect("it has the data, and waits for an order", is_copy, &state)?;
@@ -371,7 +371,7 @@ impl Check {
         expect("it follows, and has not diverged", old.role == Role::Replica && !old.diverged, &old)
     }
 
-    async fn promote(&self, k: usize, acks: u32, admitted: &[&str]) -> Done<State> {
+    async fn promote(&self, k: usize, acks: u32, admitted: &[&str]) -> Done<MemberState> {
         let admitted = admitted.iter().map(|name| (*name).to_owned()).collect();
         self.order(
             k,
@@ -386,7 +386,7 @@ impl Check {
         .await
     }
 
-    async fn follow(&self, k: usize, source: usize, acknowledge: bool) -> Done<State> {
+    async fn follow(&self, k: usize, source: usize, acknowledge: bool) -> Done<MemberState> {
         let uri: http::Uri = self.url(source).parse().map_err(|_| format!("{}: this is no URL", self.url(source)))?;
         let source = uri.host().unwrap_or_default().to_owned();
         self.order(
@@ -402,12 +402,12 @@ impl Check {
         .await
     }
 
-    async fn fence(&self, k: usize) -> Done<State> {
+    async fn fence(&self, k: usize) -> Done<MemberState> {
         self.order(k, &Verb::Fence(Order { epoch: self.epoch, number: Some(self.number), data: self.data.clone() }))
             .await
     }
 
-    async fn demote(&self, k: usize) -> Done<State> {
+    async fn demote(&self, k: usize) -> Done<MemberState> {
         self.order(
             k,
             &Verb::Demote(Demote {
@@ -424,12 +424,12 @@ impl Check {
         self.urls.get(k).map_or("", String::as_str)
     }
 
-    async fn state(&self, k: usize) -> Done<State> {
+    async fn state(&self, k: usize) -> Done<MemberState> {
         self.client.state(self.url(k), ANSWER).await.map_err(|error| error.to_string())
     }
 
     /// Gives an order, again while the agent says that it may be obeyed later.
-    async fn order(&self, k: usize, verb: &Verb) -> Done<State> {
+    async fn order(&self, k: usize, verb: &Verb) -> Done<MemberState> {
         let end = Instant::now() + PATIENCE;
         loop {
             match self.client.order(self.url(k), verb, PATIENCE).await {
@@ -449,7 +449,7 @@ impl Check {
         }
     }
 
-    async fn until(&self, k: usize, what: &str, holds: impl Fn(&State) -> bool) -> Done<State> {
+    async fn until(&self, k: usize, what: &str, holds: impl Fn(&MemberState) -> bool) -> Done<MemberState> {
         let end = Instant::now() + PATIENCE;
         loop {
             let state = self.state(k).await?;

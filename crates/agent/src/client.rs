@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::contract::{CONTINUED, COPY, LIMIT, Refusal, STATE, State, Verb, state_while};
+use super::contract::{CONTINUED, COPY, LIMIT, MemberState, Refusal, STATE, Verb, state_while};
 use super::position::Position;
 
 /// How long a connection may take.
@@ -67,19 +67,24 @@ pub struct Answer {
 
 impl Client {
     /// The state of a member.
-    pub async fn state(&self, url: &str, within: Duration) -> Result<State, ClientError> {
+    pub async fn state(&self, url: &str, within: Duration) -> Result<MemberState, ClientError> {
         self.understood(url, Method::GET, STATE, Vec::new(), within).await
     }
 
     /// The state of a member, as soon as its start is another one than `start`, and after `within` at the latest. An agent may answer
     /// earlier. `None` if there is no such question for this start.
-    pub async fn state_while(&self, url: &str, start: &str, within: Duration) -> Option<Result<State, ClientError>> {
+    pub async fn state_while(
+        &self,
+        url: &str,
+        start: &str,
+        within: Duration,
+    ) -> Option<Result<MemberState, ClientError>> {
         let path = state_while(start, within)?;
         Some(self.understood(url, Method::GET, &path, Vec::new(), within + CONNECT).await)
     }
 
     /// Gives an order.
-    pub async fn order(&self, url: &str, verb: &Verb, within: Duration) -> Result<State, ClientError> {
+    pub async fn order(&self, url: &str, verb: &Verb, within: Duration) -> Result<MemberState, ClientError> {
         self.understood(url, Method::POST, &verb.path(), verb.body(), within).await
     }
 
@@ -90,7 +95,7 @@ impl Client {
         path: &str,
         body: Vec<u8>,
         within: Duration,
-    ) -> Result<State, ClientError> {
+    ) -> Result<MemberState, ClientError> {
         let answer = self.ask(url, method, path, body, within).await?;
         if answer.status != 200 {
             return Err(refused(url, &answer));
@@ -245,7 +250,7 @@ fn refused(url: &str, answer: &Answer) -> ClientError {
 }
 
 /// A state that can be used, with texts that are bounded.
-fn checked(mut state: State) -> Result<State, String> {
+fn checked(mut state: MemberState) -> Result<MemberState, String> {
     let is_name = |text: &str| text.len() <= MAX_NAME && text.chars().all(|c| c.is_ascii_graphic());
     if !is_name(&state.start) || !state.data.as_deref().is_none_or(|data| is_name(data) && !data.is_empty()) {
         return Err(format!("its start or the identity of its data is not of 1 to {MAX_NAME} characters of ASCII"));

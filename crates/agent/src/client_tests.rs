@@ -48,21 +48,21 @@ fn ok(state: &Value) -> String {
     with_body("200 OK", &state.to_string())
 }
 
-async fn asked(answer: impl AsRef<[u8]> + Send + 'static) -> Result<State, String> {
+async fn asked(answer: impl AsRef<[u8]> + Send + 'static) -> Result<MemberState, String> {
     let (url, _) = server(answer).await;
     state(&url).await
 }
 
 /// The state, or why there is none, without the URL.
-async fn state(url: &str) -> Result<State, String> {
+async fn state(url: &str) -> Result<MemberState, String> {
     why(url, Client::default().state(url, ANSWER).await)
 }
 
-async fn ordered(url: &str) -> Result<State, String> {
+async fn ordered(url: &str) -> Result<MemberState, String> {
     why(url, Client::default().order(url, &fence(), ANSWER).await)
 }
 
-fn why(url: &str, answer: Result<State, ClientError>) -> Result<State, String> {
+fn why(url: &str, answer: Result<MemberState, ClientError>) -> Result<MemberState, String> {
     answer.map_err(|error| error.to_string().replace(&format!("{url}: "), ""))
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::position::Position;
 
-/// The path of [`State`]. `GET`.
+/// The path of [`MemberState`]. `GET`.
 pub const STATE: &str = "/v1/state";
 /// The path of a copy of the data for another member. `GET`.
 pub const COPY: &str = "/v1/copy";
@@ -18,14 +18,14 @@ pub const LOG: &str = "/v1/log";
 /// The largest answer to a request other than [`COPY`], [`DUMP`] and [`LOG`], and the largest request, in bytes.
 pub const LIMIT: usize = 1 << 20;
 
-/// The most starts that a member names in [`State::continues`].
+/// The most starts that a member names in [`MemberState::continues`].
 pub const CONTINUED: usize = 8;
 
 /// The longest time that an agent waits before it answers [`state_while`].
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// The path and query of [`State`] that is answered as soon as the start is another one than `start`, and after `within` at the latest.
-/// An agent may answer earlier. `None` if the start cannot stand in a query.
+/// The path and query of [`MemberState`] that is answered as soon as the start is another one than `start`, and after `within`
+/// at the latest. An agent may answer earlier. `None` if the start cannot stand in a query.
 pub fn state_while(start: &str, within: Duration) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
     start.bytes().all(is_plain).then(|| format!("{STATE}?while={start}&within={}", within.as_millis()))
@@ -46,7 +46,7 @@ pub fn value_of<'a>(query: &'a str, name: &str) -> Option<&'a str> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
-pub struct State {
+pub struct MemberState {
     /// The name of the member, which is the name of its pod.
     pub member: String,
     /// Another value after each start of the database, and whenever it drops what it had received and not applied, as one may that
@@ -111,7 +111,7 @@ pub struct State {
     pub problem: Option<String>,
 }
 
-impl State {
+impl MemberState {
     /// Whether the data still has every write that the member acknowledged in this start.
     pub fn keeps_since(&self, start: &str) -> bool {
         self.start == start || (!self.start.is_empty() && self.continues.iter().any(|earlier| earlier == start))
@@ -137,9 +137,9 @@ pub enum Role {
     Waiting,
     /// It receives nothing, and applies what it received. It is read-only.
     Fenced,
-    /// It follows [`State::source`]. It is read-only.
+    /// It follows [`MemberState::source`]. It is read-only.
     Replica,
-    /// It takes writes as soon as [`State::writable`] says so.
+    /// It takes writes as soon as [`MemberState::writable`] says so.
     Primary,
 }
 
@@ -166,8 +166,8 @@ pub struct Restarted {
 }
 
 /// A verb: `POST /v1/NAME` with its fields as JSON. Each can be repeated: an agent that has done it already answers as the first
-/// time. An agent refuses an epoch below [`State::epoch`], and a number below [`State::number`] in the same epoch. It stores higher
-/// ones before it acts. An order without a number is judged by its epoch alone.
+/// time. An agent refuses an epoch below [`MemberState::epoch`], and a number below [`MemberState::number`] in the same epoch.
+/// It stores higher ones before it acts. An order without a number is judged by its epoch alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Take no writes, and receive nothing more. A database that takes writes is killed, and started read-only. What it had received
@@ -263,7 +263,7 @@ pub struct Seed {
     pub data: String,
     /// The URL of the agent of the member that the copy is taken from.
     pub donor: String,
-    /// [`State::start`] of the member whose data is discarded; `None` if it must have no data.
+    /// [`MemberState::start`] of the member whose data is discarded; `None` if it must have no data.
     pub discard: Option<String>,
 }
 
@@ -423,7 +423,7 @@ impl fmt::Display for Refusal {
 
 #[cfg(test)]
 mod tests {
-    use super::{At, LONGEST, Promote, Reason, Reload, Role, STATE, State, Verb, asked_while, state_while};
+    use super::{At, LONGEST, MemberState, Promote, Reason, Reload, Role, STATE, Verb, asked_while, state_while};
     use serde_json::json;
     use std::time::Duration;
 
@@ -468,7 +468,7 @@ mod tests {
         let fence = Verb::read("fence", body).unwrap();
         assert_eq!(fence.order(), Some((At { epoch: 3, number: None }, "u")));
         assert_eq!(fence.body(), body, "an older agent refuses a field that it does not know");
-        let state: State = serde_json::from_value(json!({"member": "db-0", "epoch": 3})).unwrap();
+        let state: MemberState = serde_json::from_value(json!({"member": "db-0", "epoch": 3})).unwrap();
         assert_eq!(state.number, None);
         let at = |epoch, number| At { epoch, number };
         for (own, other, before) in [
@@ -493,18 +493,18 @@ mod tests {
             (Role::Replica, false, None, false),
             (Role::Waiting, true, Some(0.0), false),
         ] {
-            let state = State { role, writable, lag, receiving: true, ..State::default() };
+            let state = MemberState { role, writable, lag, receiving: true, ..State::default() };
             assert_eq!(state.serves(10.0), serves, "{role:?} {writable} {lag:?}");
         }
     }
 
     #[test]
     fn a_state_may_lack_fields_and_have_others() {
-        let state: State =
+        let state: MemberState =
             serde_json::from_value(json!({"member": "db-0", "role": "Primary", "got": "a:1-3", "of": "later"}))
                 .unwrap();
         assert_eq!(serde_json::to_value(&state).unwrap()["got"], json!("a:1-3"));
-        assert!(serde_json::from_value::<State>(json!({"got": "a:3-1"})).is_err());
+        assert!(serde_json::from_value::<MemberState>(json!({"got": "a:3-1"})).is_err());
         assert!(Reason::Busy.is_passing() && Reason::Busy.status() == 503 && !Reason::Impossible.is_passing());
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use http::{Method, Response};
 
-use super::contract::{COPY, DUMP, LOG, Reason, Refusal, STATE, State, Verb, asked_while};
+use super::contract::{COPY, DUMP, LOG, MemberState, Reason, Refusal, STATE, Verb, asked_while};
 use super::server::{Answers, Asked, Body, whole};
 
 /// A member of a database, which answers the operator.
 pub trait Member: Send + Sync + 'static {
     /// What it says of itself, within two seconds, also when the database hangs.
-    fn state(self: Arc<Self>) -> impl Future<Output = State> + Send;
+    fn state(self: Arc<Self>) -> impl Future<Output = MemberState> + Send;
 
     /// Returns when the start of the database is another one. The operator then hears at once that a database has ended. A member that
     /// cannot say it returns at once.
@@ -20,7 +20,7 @@ pub trait Member: Send + Sync + 'static {
     }
 
     /// Obeys an order. It is finished even if nobody waits for the answer any more.
-    fn obey(self: Arc<Self>, verb: Verb) -> impl Future<Output = Result<State, Refusal>> + Send;
+    fn obey(self: Arc<Self>, verb: Verb) -> impl Future<Output = Result<MemberState, Refusal>> + Send;
 
     /// A copy of the data.
     fn copy(self: Arc<Self>) -> impl Future<Output = Result<Response<Body>, Refusal>> + Send;

@@ -87,11 +87,11 @@ impl Volume {
     }
 
     /// What data there is. `files` are names that data of the database has.
-    pub fn found(&self, files: &[&str]) -> io::Result<Found> {
+    pub fn found(&self, files: &[&str]) -> io::Result<FoundData> {
         let data = self.data();
         match read::<Identity>(&data.join(NAME))? {
-            Some(identity) if is_identity(&identity.data) => return Ok(Found::Ours(identity)),
-            Some(_) => return Ok(Found::Foreign(format!("{} has no identity of data", data.join(NAME).display()))),
+            Some(identity) if is_identity(&identity.data) => return Ok(FoundData::Ours(identity)),
+            Some(_) => return Ok(FoundData::Foreign(format!("{} has no identity of data", data.join(NAME).display()))),
             None => {}
         }
         // Data that lies in the volume itself was put there by another program.
@@ -100,7 +100,7 @@ impl Volume {
                 if folder.join(name).exists() {
                     let message =
                         "is data of a database without the agent's file; move it away, or restore from a backup";
-                    return Ok(Found::Foreign(format!("{} {message}", folder.display())));
+                    return Ok(FoundData::Foreign(format!("{} {message}", folder.display())));
                 }
             }
         }
@@ -110,9 +110,9 @@ impl Volume {
             Err(error) => return Err(in_file(&data, &error)),
         };
         if is_used {
-            return Ok(Found::Foreign(format!("{} is neither empty nor the agent's", data.display())));
+            return Ok(FoundData::Foreign(format!("{} is neither empty nor the agent's", data.display())));
         }
-        Ok(Found::Nothing)
+        Ok(FoundData::Nothing)
     }
 
     /// Writes the identity of the data again.
@@ -131,7 +131,7 @@ impl Volume {
 
 /// What data a volume has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundData {
     /// None.
     Nothing,
     /// Data with the agent's file.
@@ -154,8 +154,8 @@ pub struct Identity {
     pub diverged: bool,
     /// The version of the database that wrote it last; `None` if it is not known.
     pub version: Option<String>,
-    /// [`State::continues`](super::contract::State::continues) of the next start. It is stored after the database has ended in order, and
-    /// removed before the database starts.
+    /// [`MemberState::continues`](super::contract::MemberState::continues) of the next start. It is stored after the database
+    /// has ended in order, and removed before the database starts.
     pub continues: Vec<String>,
 }
 
@@ -253,7 +253,7 @@ fn sync_all(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, Identity, Obeyed, Volume, is_identity};
+    use super::{FoundData, Identity, Obeyed, Volume, is_identity};
     use std::fs;
     use std::path::PathBuf;
 
@@ -276,22 +276,22 @@ mod tests {
     fn data_is_found_whole_or_not_at_all() {
         let folder = Folder::new("found");
         let volume = Volume::new(&folder.0);
-        assert_eq!(volume.found(&["ibdata1", "mysql"]).unwrap(), Found::Nothing);
+        assert_eq!(volume.found(&["ibdata1", "mysql"]).unwrap(), FoundData::Nothing);
         fs::create_dir(folder.0.join("lost+found")).unwrap();
         fs::create_dir(volume.arriving()).unwrap();
         fs::write(volume.arriving().join("ibdata1"), "half").unwrap();
-        assert_eq!(volume.found(&["ibdata1", "mysql"]).unwrap(), Found::Nothing);
+        assert_eq!(volume.found(&["ibdata1", "mysql"]).unwrap(), FoundData::Nothing);
         let identity = Identity { data: "d-1".into(), ..Identity::default() };
         volume.adopt(&identity).unwrap();
         volume.sweep().unwrap();
-        assert_eq!(volume.found(&["ibdata1", "mysql"]).unwrap(), Found::Ours(identity));
+        assert_eq!(volume.found(&["ibdata1", "mysql"]).unwrap(), FoundData::Ours(identity));
         volume.discard().unwrap();
-        assert_eq!(volume.found(&["ibdata1", "mysql"]).unwrap(), Found::Nothing);
+        assert_eq!(volume.found(&["ibdata1", "mysql"]).unwrap(), FoundData::Nothing);
         fs::create_dir_all(volume.data().join("mysql")).unwrap();
-        assert!(matches!(volume.found(&["ibdata1", "mysql"]).unwrap(), Found::Foreign(_)));
+        assert!(matches!(volume.found(&["ibdata1", "mysql"]).unwrap(), FoundData::Foreign(_)));
         volume.discard().unwrap();
         fs::write(folder.0.join("ibdata1"), "").unwrap();
-        assert!(matches!(volume.found(&["ibdata1", "mysql"]).unwrap(), Found::Foreign(_)));
+        assert!(matches!(volume.found(&["ibdata1", "mysql"]).unwrap(), FoundData::Foreign(_)));
     }
 
     #[test]

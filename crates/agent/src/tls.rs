@@ -22,7 +22,7 @@ pub struct Tls {
 
 /// What was read of the files, which can be read again.
 #[derive(Debug)]
-pub struct Files(RwLock<Pair>);
+pub struct TlsFiles(RwLock<Pair>);
 
 #[derive(Clone, Debug)]
 struct Pair {
@@ -30,7 +30,7 @@ struct Pair {
     client: Arc<ClientConfig>,
 }
 
-impl Files {
+impl TlsFiles {
     /// Reads the files.
     pub fn read(files: &Tls) -> Result<Self, String> {
         Ok(Self(RwLock::new(pair(files)?)))

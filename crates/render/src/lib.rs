@@ -9,9 +9,7 @@ pub mod render;
 pub mod template;
 
 pub use chart::values::ValuesError;
-pub use chart::{
-    Chart, Dependency, File, Limits as ChartLimits, LoadError, Metadata, SchemaDocument, SchemaDocuments, Values,
-};
+pub use chart::{Chart, ChartLimits, Dependency, File, LoadError, Metadata, SchemaDocument, SchemaDocuments, Values};
 pub use library::{Renderer, load, load_archive, values};
 pub use render::{Capabilities, Diagnostic, Explanation, Hook, Limits, Manifest, Options, Release, Rendered, Stop};
 pub use template::function::{FnError, FnResult, Host};

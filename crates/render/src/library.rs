@@ -20,7 +20,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Chart, LoadError> {
 /// # Errors
 /// As [`load`]; also if the archive unpacks to more than [`crate::ChartLimits`] allows.
 pub fn load_archive(data: &[u8]) -> Result<Chart, LoadError> {
-    chart::load_archive(data, &chart::Limits::default())
+    chart::load_archive(data, &chart::ChartLimits::default())
 }
 
 /// Reads the text of a values file.

@@ -2,12 +2,12 @@
 
 use super::{SourceError, fail};
 use std::path::{Component, Path};
-use tillerman_render::chart::{File, Limits, archive_files, go_io};
+use tillerman_render::chart::{ChartLimits, File, archive_files, go_io};
 use tillerman_render::template::yaml;
 
 /// Unpacks an archive into a folder named as the chart, below `folder`.
 pub fn expand(archive: &[u8], folder: &Path) -> Result<(), SourceError> {
-    let files = archive_files(archive, &Limits::default())?;
+    let files = archive_files(archive, &ChartLimits::default())?;
     let name = chart_name(&files)?;
     if name == "." || name == ".." {
         return fail(format!("chart name {name:?} is not allowed"));

@@ -6,7 +6,7 @@ use super::link::{self, resolve, same_origin, shown};
 use super::provenance::{self, Keyring, Verification};
 use super::registry::{Layer, Registry, is_oci};
 use super::repositories::{self, Repository};
-use super::{Messages, Settings, SourceError, fail, sha256, write_atomically};
+use super::{Messages, SourceError, SourceSettings, fail, sha256, write_atomically};
 use std::path::{Path, PathBuf};
 use tillerman_render::chart::go_io;
 
@@ -39,7 +39,7 @@ pub struct Access {
 
 /// A chart that the user named.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct WantedChart {
     /// A path, a link, `oci://…` or `repository/chart`; with `repo`, a chart's name.
     pub chart: String,
     /// A version or a constraint; nothing for the newest.
@@ -51,7 +51,7 @@ pub struct Wanted {
 /// Downloads charts.
 pub struct Downloader<'a> {
     /// Where Helm keeps what it knows.
-    pub settings: &'a Settings,
+    pub settings: &'a SourceSettings,
     /// For `oci://`.
     pub registry: &'a Registry<'a>,
     /// How servers are spoken to, unless `repositories.yaml` says otherwise.
@@ -74,7 +74,7 @@ struct Target {
 
 impl Downloader<'_> {
     /// The path of a chart: its own when it is on this machine, else that of its archive in the cache.
-    pub fn locate(&self, wanted: &Wanted) -> Result<PathBuf, SourceError> {
+    pub fn locate(&self, wanted: &WantedChart) -> Result<PathBuf, SourceError> {
         let name = wanted.chart.trim();
         let path = Path::new(name);
         if wanted.repo.is_empty() {
@@ -105,7 +105,7 @@ impl Downloader<'_> {
     }
 
     /// The archive of a chart that is elsewhere, verified if [`Verify::Always`] says so. Nothing is written, not even into the cache.
-    pub fn fetch(&self, wanted: &Wanted) -> Result<Vec<u8>, SourceError> {
+    pub fn fetch(&self, wanted: &WantedChart) -> Result<Vec<u8>, SourceError> {
         let target = self.target(&wanted.chart, &wanted.version, &wanted.repo)?;
         let archive = self.archive(&target)?;
         if self.verify == Verify::Always
@@ -117,13 +117,13 @@ impl Downloader<'_> {
     }
 
     /// Downloads a chart into a folder. Returns the archive's path and, if it was verified, who signed it.
-    pub fn pull(&self, wanted: &Wanted, folder: &Path) -> Result<(PathBuf, Option<Verification>), SourceError> {
+    pub fn pull(&self, wanted: &WantedChart, folder: &Path) -> Result<(PathBuf, Option<Verification>), SourceError> {
         let target = self.target(&wanted.chart, &wanted.version, &wanted.repo)?;
         self.save(&target, wanted, folder)
     }
 
     /// As [`Downloader::pull`], for a link that an index gives with this digest.
-    pub fn pull_known(&self, wanted: &Wanted, known: &str, folder: &Path) -> Result<(), SourceError> {
+    pub fn pull_known(&self, wanted: &WantedChart, known: &str, folder: &Path) -> Result<(), SourceError> {
         let mut target = self.resolve(&wanted.chart, &wanted.version)?;
         target.digest = target.digest.or(digest(known)?);
         self.save(&target, wanted, folder).map(drop)
@@ -132,7 +132,7 @@ impl Downloader<'_> {
     fn save(
         &self,
         target: &Target,
-        wanted: &Wanted,
+        wanted: &WantedChart,
         folder: &Path,
     ) -> Result<(PathBuf, Option<Verification>), SourceError> {
         let archive = self.archive(target)?;

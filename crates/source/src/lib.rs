@@ -43,7 +43,7 @@ fn fail<T>(text: impl Into<String>) -> Result<T, SourceError> {
 
 /// Where Helm keeps what it knows of repositories and registries.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SourceSettings {
     /// Credentials for registries, in Docker's format.
     pub registry_config: PathBuf,
     /// The repositories added with `helm repo add`.
@@ -54,7 +54,7 @@ pub struct Settings {
     pub content_cache: PathBuf,
 }
 
-impl Settings {
+impl SourceSettings {
     /// From `HELM_REGISTRY_CONFIG`, `HELM_REPOSITORY_CONFIG`, `HELM_REPOSITORY_CACHE` and `HELM_CONTENT_CACHE`, below
     /// `HELM_CONFIG_HOME` and `HELM_CACHE_HOME` or the folders of the XDG base directory specification.
     pub fn from_env() -> Self {

@@ -3,7 +3,7 @@
 use super::http::{Client, INDEX_LIMIT, Login, Tls};
 use super::index::Index;
 use super::link::{resolve, same_origin, scheme, shown};
-use super::{Messages, Settings, SourceError, fail, read, write_atomically};
+use super::{Messages, SourceError, SourceSettings, fail, read, write_atomically};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tillerman_render::chart::field;
@@ -58,7 +58,7 @@ fn entry(fields: &serde_json::Map<String, Value>) -> Repository {
 }
 
 /// The file in which the index of the repository with this name is kept.
-pub fn index_file(settings: &Settings, name: &str) -> PathBuf {
+pub fn index_file(settings: &SourceSettings, name: &str) -> PathBuf {
     let prefix = if name.is_empty() { String::new() } else { format!("{name}-") };
     settings.repository_cache.join(format!("{prefix}index.yaml"))
 }
@@ -80,7 +80,7 @@ impl Repository {
     }
 
     /// Asks for the index and keeps it, with the names of its charts, where Helm keeps it.
-    pub fn update(&self, settings: &Settings, messages: &Messages) -> Result<(), SourceError> {
+    pub fn update(&self, settings: &SourceSettings, messages: &Messages) -> Result<(), SourceError> {
         self.check()?;
         let data = self.fetch_index()?;
         let index = Index::parse(&data, None, &shown(&self.url), messages)?;
@@ -98,7 +98,7 @@ impl Repository {
 
 /// Where a chart is, and the digest of its archive; empty when the repository gives none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundChart {
     /// The link of the archive.
     pub url: String,
     /// As in [`super::index::ChartVersion`].
@@ -106,7 +106,12 @@ pub struct Found {
 }
 
 /// Looks up a chart in a repository that is named by its link (`--repo`).
-pub fn find(repository: &Repository, chart: &str, version: &str, messages: &Messages) -> Result<Found, SourceError> {
+pub fn find(
+    repository: &Repository,
+    chart: &str,
+    version: &str,
+    messages: &Messages,
+) -> Result<FoundChart, SourceError> {
     repository.check()?;
     let at = shown(&repository.url);
     let invalid = |e: SourceError| {
@@ -121,5 +126,5 @@ pub fn find(repository: &Repository, chart: &str, version: &str, messages: &Mess
     let Some(url) = found.urls.first() else { return fail(format!("{what} has no downloadable URLs")) };
     let url =
         resolve(&repository.url, url).map_err(|e| SourceError(format!("failed to make chart URL absolute: {e}")))?;
-    Ok(Found { url, digest: found.digest.clone() })
+    Ok(FoundChart { url, digest: found.digest.clone() })
 }

@@ -81,7 +81,7 @@ impl Oracle {
 fn ours(case: &Case) -> Value {
     let files =
         case.all_files().into_iter().map(|(name, text)| File { name, data: text.into_bytes().into() }).collect();
-    let chart = match chart::load_files(files, &chart::Limits::default()) {
+    let chart = match chart::load_files(files, &chart::ChartLimits::default()) {
         Ok(chart) => chart,
         Err(e) => return json!({"error": e.0}),
     };

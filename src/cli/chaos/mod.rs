@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::chaos::hand::Hand;
 use crate::chaos::history;
-use crate::chaos::plan::{Kind, Level, Plan};
+use crate::chaos::plan::{FaultKind, Level, Plan};
 use crate::chaos::reach::{Named, Reach};
-use crate::chaos::run::Run;
+use crate::chaos::run::ChaosRun;
 use crate::cli::common::cluster_args::ClusterArgs;
 use crate::cli::common::error::CliError;
 use crate::cli::common::server::Server;
@@ -35,7 +35,7 @@ const FAULTS: &str = "What is done, separated by commas: kill (a pod without gra
 /// members are parted by network policies, which not every network plugin enforces. Members must be reached at the addresses of their
 /// pods.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ChaosArgs {
     /// The cluster: EtcdCluster/NAME.
     cluster_name: String,
     #[command(flatten)]
@@ -56,7 +56,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "15m", value_name = "DURATION", value_parser = crate::kind::duration::parse)]
     patience: Duration,
     #[arg(long, value_delimiter = ',', value_name = "FAULTS", help = FAULTS)]
-    faults: Vec<Kind>,
+    faults: Vec<FaultKind>,
     /// The operator's pods: their namespace and label selector, such as etcd-operator/app=etcd-operator.
     #[arg(long, value_name = "NAMESPACE/SELECTOR", value_parser = operator)]
     operator: Option<(String, String)>,
@@ -80,7 +80,7 @@ fn operator(text: &str) -> Result<(String, String), String> {
 }
 
 /// Does faults, and reports.
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &ChaosArgs) -> Result<(), CliError> {
     let name = match args.cluster_name.split_once('/') {
         Some((kind, name)) if kind.eq_ignore_ascii_case("etcdcluster") => name,
         Some((kind, _)) => return Err(CliError(format!("{kind} is no kind that is known here: EtcdCluster/NAME"))),
@@ -101,13 +101,13 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         let seed = args.seed.unwrap_or_else(random);
         let plan = Plan::new(seed, args.level, &kinds, size, args.operator.is_some()).map_err(CliError)?;
         println!("seed {seed}");
-        if by_policy && kinds.contains(&Kind::Partition) {
+        if by_policy && kinds.contains(&FaultKind::Partition) {
             println!("members are parted by network policies: nobody says whether the network plugin enforces them");
         }
         let path = args.history.clone().unwrap_or_else(|| format!("chaos-{seed}.jsonl").into());
         let file = File::create(&path).map_err(|e| CliError(format!("{}: {e}", path.display())))?;
         let second = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let run = Run {
+        let run = ChaosRun {
             hand,
             plan,
             size,
@@ -128,15 +128,15 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     })
 }
 
-fn default_faults(args: &Args, here: bool, fills: bool, size: u32) -> Vec<Kind> {
-    Kind::ALL
+fn default_faults(args: &ChaosArgs, here: bool, fills: bool, size: u32) -> Vec<FaultKind> {
+    FaultKind::ALL
         .into_iter()
         .filter(|kind| match kind {
-            Kind::Kill | Kind::Partition => true,
-            Kind::Pause => here,
-            Kind::Fill => fills,
-            Kind::Destroy => args.level >= Level::Two && size >= 3,
-            Kind::Operator => args.operator.is_some(),
+            FaultKind::Kill | FaultKind::Partition => true,
+            FaultKind::Pause => here,
+            FaultKind::Fill => fills,
+            FaultKind::Destroy => args.level >= Level::Two && size >= 3,
+            FaultKind::Operator => args.operator.is_some(),
         })
         .collect()
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::line::{line, lines};
 use super::unified::{Mark, unified};
-use crate::reconcile::preview::{Change, Fate, Preview};
+use crate::reconcile::preview::{Fate, ObjectChange, Preview};
 
 /// What is to be said, to standard error.
 pub fn notes(preview: &Preview) {
@@ -27,7 +27,7 @@ pub fn text(preview: &Preview, color: bool) -> String {
     text
 }
 
-fn write_change(text: &mut String, change: &Change, color: bool) {
+fn write_change(text: &mut String, change: &ObjectChange, color: bool) {
     let paint = |code: &'static str, line: &str| {
         if color { format!("\u{1b}[{code}m{line}\u{1b}[0m") } else { line.to_owned() }
     };
@@ -58,7 +58,7 @@ fn write_change(text: &mut String, change: &Change, color: bool) {
 
 /// The same as a document.
 pub fn document(preview: &Preview) -> Value {
-    let change = |change: &Change| {
+    let change = |change: &ObjectChange| {
         let diff: Vec<String> = unified(&change.before, &change.after).into_iter().map(|(_, line)| line).collect();
         let why = match &change.fate {
             Fate::Recreated(fields) => Some(fields.clone()),
@@ -78,15 +78,15 @@ pub fn document(preview: &Preview) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{Change, Fate, write_change};
-    use crate::release::object::{Gvk, ObjectId};
+    use super::{Fate, ObjectChange, write_change};
+    use crate::object::{Gvk, ObjectId};
 
-    fn change(fate: Fate, before: &str, after: &str) -> Change {
+    fn change(fate: Fate, before: &str, after: &str) -> ObjectChange {
         let id = ObjectId { gvk: Gvk::new("apps", "v1", "Deployment"), namespace: Some("ns".into()), name: "a".into() };
-        Change { id, fate, before: before.into(), after: after.into(), is_mark: false }
+        ObjectChange { id, fate, before: before.into(), after: after.into(), is_mark: false }
     }
 
-    fn text(change: &Change, color: bool) -> String {
+    fn text(change: &ObjectChange, color: bool) -> String {
         let mut text = String::new();
         write_change(&mut text, change, color);
         text

@@ -3,9 +3,9 @@
 use super::chart_server::ServerArgs;
 use super::error::CliError;
 use super::streams::ON_ERROR;
-use crate::source::download::{Access, Downloader, Verify, Wanted};
+use crate::source::download::{Access, Downloader, Verify, WantedChart};
 use crate::source::provenance::Keyring;
-use crate::source::{Messages, Settings, SourceError};
+use crate::source::{Messages, SourceError, SourceSettings};
 use std::path::PathBuf;
 
 /// Helm's flags of a chart.
@@ -29,15 +29,15 @@ pub struct ChartPathArgs {
 
 impl ChartPathArgs {
     /// The chart of this name with the version of the flags.
-    pub fn wanted(&self, chart: &str) -> Wanted {
+    pub fn wanted(&self, chart: &str) -> WantedChart {
         let version = if self.version.is_empty() && self.devel { ">0.0.0-0" } else { &self.version };
-        Wanted { chart: chart.to_owned(), version: version.to_owned(), repo: self.repo.clone() }
+        WantedChart { chart: chart.to_owned(), version: version.to_owned(), repo: self.repo.clone() }
     }
 
     /// Does something with a downloader of these flags.
     pub fn with_downloader<T>(
         &self,
-        settings: &Settings,
+        settings: &SourceSettings,
         messages: Messages,
         verify: Verify,
         work: impl FnOnce(&Downloader) -> Result<T, SourceError>,
@@ -61,7 +61,7 @@ impl ChartPathArgs {
     }
 
     /// The path of the chart on this machine, downloaded if it is elsewhere.
-    pub fn locate(&self, settings: &Settings, chart: &str) -> Result<PathBuf, CliError> {
+    pub fn locate(&self, settings: &SourceSettings, chart: &str) -> Result<PathBuf, CliError> {
         let verify = if self.server.verify { Verify::Always } else { Verify::Never };
         self.with_downloader(settings, ON_ERROR, verify, |d| d.locate(&self.wanted(chart)))
     }

@@ -4,7 +4,7 @@ use super::error::CliError;
 use crate::source::http::{Login, Tls};
 use crate::source::provenance;
 use crate::source::registry::{Options, Registry};
-use crate::source::{Messages, Settings};
+use crate::source::{Messages, SourceSettings};
 use std::io::Read as _;
 use std::path::PathBuf;
 
@@ -92,7 +92,7 @@ impl ServerArgs {
     /// A client of registries.
     pub fn registry<'a>(
         &self,
-        settings: &Settings,
+        settings: &SourceSettings,
         login: &Login,
         messages: Messages<'a>,
     ) -> Result<Registry<'a>, CliError> {

@@ -23,7 +23,7 @@ pub struct ClusterArgs {
     pub kube_apiserver: Option<String>,
     /// Bearer token.
     #[arg(long, env = "HELM_KUBETOKEN", value_name = "TOKEN", hide_env_values = true)]
-    pub kube_token: Option<Token>,
+    pub kube_token: Option<BearerToken>,
     /// User to act as.
     #[arg(long, env = "HELM_KUBEASUSER", value_name = "NAME", hide_env_values = true)]
     pub kube_as_user: Option<String>,
@@ -49,15 +49,15 @@ pub struct ClusterArgs {
 
 /// A token, which is not shown, not even by `{:?}`.
 #[derive(Clone)]
-pub struct Token(pub String);
+pub struct BearerToken(pub String);
 
-impl std::fmt::Debug for Token {
+impl std::fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(..)")
     }
 }
 
-impl From<String> for Token {
+impl From<String> for BearerToken {
     fn from(text: String) -> Self {
         Self(text)
     }

@@ -3,12 +3,17 @@
 use super::error::CliError;
 use super::output::as_yaml;
 use crate::chart::Chart;
-use crate::crd::{self, Cut, Evidence, Made, Names, Settings};
+use crate::crd::{self, CrdSettings, Cut, Evidence, Made, Names};
 use crate::release::status_fields::typed;
 use std::fmt::Write as _;
 
 /// The definition as YAML, with comments above it.
-pub fn definition(chart: &Chart, names: &Names, settings: Settings, evidence: &[Evidence]) -> Result<String, CliError> {
+pub fn definition(
+    chart: &Chart,
+    names: &Names,
+    settings: CrdSettings,
+    evidence: &[Evidence],
+) -> Result<String, CliError> {
     let fields = typed::of_chart(chart);
     let known = fields.as_deref().unwrap_or_default();
     let made = crd::of_chart(chart, names, settings, evidence, known).map_err(CliError)?;

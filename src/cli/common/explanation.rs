@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 /// Whether errors are explained. Without a flag they are when standard error is a terminal, so that what a script reads
 /// is Helm's text alone.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub struct ExplainArgs {
+pub struct ExplanationArgs {
     /// Show the lines of the chart behind an error, even when no terminal reads it.
     #[arg(long, overrides_with = "no_explain")]
     explain: bool,
@@ -18,7 +18,7 @@ pub struct ExplainArgs {
     no_explain: bool,
 }
 
-impl ExplainArgs {
+impl ExplanationArgs {
     /// Whether to explain.
     pub fn wanted(self) -> bool {
         self.explain || !self.no_explain && std::io::stderr().is_terminal()

@@ -14,7 +14,7 @@ use crate::cluster::error::ApiError;
 use crate::kind::allow::Reach;
 use crate::kind::{Kind, watches};
 use crate::names;
-use crate::release::object::Gvk;
+use crate::object::Gvk;
 
 /// The kinds of the watches file, or one kind that allows what its custom resource asks for.
 pub fn kinds(file: Option<&Path>, gvk: &Gvk) -> Result<Vec<Kind>, CliError> {

@@ -18,10 +18,10 @@ use crate::chart;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::kind::Kind;
+use crate::object::Gvk;
 use crate::reconcile::charts::Loaded;
 use crate::reconcile::history::history;
-use crate::reconcile::preview::{Preview, Wanted, preview};
-use crate::release::object::Gvk;
+use crate::reconcile::preview::{Preview, PreviewTarget, preview};
 use crate::template::yaml;
 
 /// Arguments of the commands that ask what the next pass would do.
@@ -78,7 +78,7 @@ pub fn asked(
     let of = &target.resource.gvk;
     let gvk = kinds.iter().map(|kind| &kind.gvk).find(|gvk| gvk.group == of.group && gvk.kind == of.kind);
     let gvk = gvk.ok_or_else(|| CliError(format!("the watches file has no kind {of}")))?.clone();
-    let wanted = Wanted {
+    let wanted = PreviewTarget {
         kinds,
         gvk,
         chart,

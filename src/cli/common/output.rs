@@ -9,7 +9,7 @@ use crate::template::yaml;
 
 /// `-o`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     /// For people.
     #[default]
     Text,
@@ -26,16 +26,16 @@ pub enum Format {
 pub struct OutputArgs {
     /// How to print it.
     #[arg(short, long, value_enum, default_value = "text", hide_default_value = true, value_name = "FORMAT")]
-    pub output: Format,
+    pub output: OutputFormat,
 }
 
 impl OutputArgs {
     /// Prints a document, if one is asked for. Returns whether it did.
     pub fn print(self, document: &Value) -> Result<bool, CliError> {
         match self.output {
-            Format::Text | Format::Wide => return Ok(false),
-            Format::Json => print(&(serde_json::to_string_pretty(document).map_err(CliError::new)? + "\n")),
-            Format::Yaml => print(&as_yaml(document)?),
+            OutputFormat::Text | OutputFormat::Wide => return Ok(false),
+            OutputFormat::Json => print(&(serde_json::to_string_pretty(document).map_err(CliError::new)? + "\n")),
+            OutputFormat::Yaml => print(&as_yaml(document)?),
         }
         Ok(true)
     }

@@ -11,7 +11,7 @@ use crate::kind::placement::ClusterScoped;
 use crate::kind::values_from::SourceKind;
 use crate::kind::watches;
 use crate::kind::{ChartRef, Kind};
-use crate::rbac::own::{self, Impersonated, Served, Settings};
+use crate::rbac::own::{self, Impersonated, RunSettings, Served};
 use crate::rbac::rules::Rule;
 use crate::rbac::{Reach, Rights, Subject, print};
 use std::path::Path;
@@ -35,7 +35,7 @@ pub fn lacking(
     cluster: &ClusterArgs,
 ) -> Result<(String, usize, Vec<String>), CliError> {
     let inputs = of_watches(watches, &[])?;
-    let (_, rules) = rules(&inputs, Settings::default());
+    let (_, rules) = rules(&inputs, RunSettings::default());
     let (place, name) = account_of(account, namespace.as_deref())?;
     let everywhere = namespace.is_none();
     let namespaces = namespace.into_iter().collect();
@@ -59,7 +59,7 @@ pub fn account_of(text: &str, namespace: Option<&str>) -> Result<(String, String
 /// the operator's own namespace `system`, whose name kustomize changes. `notices`: it carries out notices.
 pub fn of_project(watches: &Path, notices: bool) -> Result<(String, String), CliError> {
     let inputs = of_watches(watches, &[])?;
-    let (charts, rules) = rules(&inputs, Settings { notices, ..Settings::default() });
+    let (charts, rules) = rules(&inputs, RunSettings { notices, ..Settings::default() });
     let (own, served): (Vec<Rule>, Vec<Rule>) = rules.into_iter().partition(|rule| rule.reach == Reach::Operator);
     let role = |name: &str| Subject { name: name.to_owned(), ..Subject::default() };
     let everywhere = Subject { everywhere: true, ..role("manager-role") };
@@ -75,7 +75,7 @@ pub fn needed(kinds: &[Kind]) -> Result<Vec<Rule>, CliError> {
         ChartRef::Link(_) => None,
     };
     let inputs = kinds.iter().filter_map(of_path).collect::<Result<Vec<_>, _>>()?;
-    Ok(rules(&inputs, Settings::default()).1)
+    Ok(rules(&inputs, RunSettings::default()).1)
 }
 
 /// What the roles are for, in a sentence.
@@ -86,7 +86,7 @@ pub fn title(inputs: &[Input]) -> String {
 }
 
 /// What is known of the charts, and all rules.
-pub fn rules(inputs: &[Input], mut settings: Settings) -> (Vec<Rights>, Vec<Rule>) {
+pub fn rules(inputs: &[Input], mut settings: RunSettings) -> (Vec<Rights>, Vec<Rule>) {
     let mut charts = Vec::new();
     for input in inputs {
         let mut rights = Rights::of(&input.chart, &input.files);

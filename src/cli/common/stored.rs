@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::error::CliError;
 use super::line::line;
 use super::target::Target;
-use crate::cluster::client::{Answer, Cluster};
+use crate::cluster::client::{Cluster, Returned};
 
 /// Writes the whole numbers of YAML as integers, which the API server wants.
 pub fn whole_numbers(value: &mut Value) {
@@ -42,7 +42,7 @@ pub async fn as_stored(
                 other => *other = Value::Object(own.clone()),
             }
         }
-        cluster.replace(&target.resource, &target.id, &body, true, Answer::Object).await
+        cluster.replace(&target.resource, &target.id, &body, true, Returned::Object).await
     } else {
         let mut body = changed.as_object().cloned().unwrap_or_default();
         let metadata = body.entry("metadata").or_insert_with(|| Value::Object(Map::new()));

@@ -8,7 +8,7 @@ use super::error::CliError;
 use super::line::line;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::{Discovery, Resource};
-use crate::release::object::ObjectId;
+use crate::object::ObjectId;
 
 /// A custom resource that a command is about.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A line, and the lines below it.
 #[derive(Debug, Default)]
-pub struct Node {
+pub struct TreeNode {
     /// What it is.
     pub name: String,
     /// Its state, in one word.
@@ -12,16 +12,16 @@ pub struct Node {
     /// What else is known of it.
     pub message: String,
     /// The lines below it.
-    pub below: Vec<Node>,
+    pub below: Vec<TreeNode>,
 }
 
-impl Node {
+impl TreeNode {
     /// A line with nothing below it.
     pub fn new(name: impl Into<String>, state: impl Into<String>, message: impl Into<String>) -> Self {
         Self { name: name.into(), state: state.into(), message: message.into(), below: Vec::new() }
     }
 
-    fn lines<'a>(&'a self, first: &str, rest: &str, lines: &mut Vec<(String, &'a Node)>) {
+    fn lines<'a>(&'a self, first: &str, rest: &str, lines: &mut Vec<(String, &'a TreeNode)>) {
         lines.push((format!("{first}{}", self.name), self));
         for (i, node) in self.below.iter().enumerate() {
             let (branch, below) = if i + 1 == self.below.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -30,7 +30,7 @@ impl Node {
     }
 }
 
-impl fmt::Display for Node {
+impl fmt::Display for TreeNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = Vec::new();
         self.lines("", "", &mut lines);

@@ -82,18 +82,18 @@ const LOADERS: &[Loader] = &[
 
 /// A loader, and which of its clusters or namespaces is meant.
 #[derive(Clone)]
-pub struct Target {
+pub struct LoadTarget {
     loader: &'static Loader,
     name: Option<String>,
 }
 
-impl std::fmt::Debug for Target {
+impl std::fmt::Debug for LoadTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.loader.name)
     }
 }
 
-impl std::str::FromStr for Target {
+impl std::str::FromStr for LoadTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -112,7 +112,7 @@ impl std::str::FromStr for Target {
     }
 }
 
-impl Target {
+impl LoadTarget {
     /// The arguments of the program that load a file.
     fn arguments(&self, file: &str) -> Vec<String> {
         let name = self.name.as_deref().or(self.loader.default);
@@ -146,11 +146,11 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
-    use super::Target;
+    use super::LoadTarget;
 
     #[test]
     fn each_loader_has_its_command() {
-        let command = |text: &str| text.parse::<Target>().unwrap().arguments("x.tar").join(" ");
+        let command = |text: &str| text.parse::<LoadTarget>().unwrap().arguments("x.tar").join(" ");
         assert_eq!(command("kind"), "load image-archive x.tar");
         assert_eq!(command("kind:dev"), "load image-archive x.tar --name dev");
         assert_eq!(command("containerd"), "--namespace k8s.io images import x.tar");
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_target_that_is_none_is_refused() {
-        let message = |text: &str| text.parse::<Target>().unwrap_err();
+        let message = |text: &str| text.parse::<LoadTarget>().unwrap_err();
         assert_eq!(message("k3s"), "it is none of kind, containerd, docker, podman, nerdctl, minikube");
         for text in ["kind:", "kind:--all", "kind:a b"] {
             assert!(message(text).starts_with("the name behind"));

@@ -13,17 +13,17 @@ use crate::image::elf::{self, Platform};
 use crate::image::name::ImageName;
 use crate::image::{Blob, Contents, Image, ImageError, Images, Program, Recipe, authorities, build, project};
 use crate::source::dependency::source_date_epoch;
-use load::Target;
+use load::LoadTarget;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use write::Format;
+use write::ImageFormat;
 
 /// The image, and where it goes.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "they are flags")]
-pub struct Args {
+pub struct ImageArgs {
     /// The directory of the operator: watches.yaml, and the charts that it names.
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
@@ -41,7 +41,7 @@ pub struct Args {
     output: Option<PathBuf>,
     /// The format of --output [default: oci-archive for a name that ends in .tar, else oci].
     #[arg(long, value_name = "FORMAT", requires = "output")]
-    format: Option<Format>,
+    format: Option<ImageFormat>,
     /// Push the image to its registry, with an SPDX document of what is inside.
     #[arg(long)]
     push: bool,
@@ -52,7 +52,7 @@ pub struct Args {
     signing: SigningArgs,
     /// Load the image: kind[:CLUSTER], containerd[:NAMESPACE], docker, podman, nerdctl[:NAMESPACE] or minikube[:PROFILE].
     #[arg(long, value_name = "INTO")]
-    load: Option<Target>,
+    load: Option<LoadTarget>,
     /// The program, static and for Linux [default: this one]; repeated for each platform, they make an index.
     #[arg(long = "program", value_name = "FILE")]
     programs: Vec<PathBuf>,
@@ -105,7 +105,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 /// Makes the image, and does with it what the flags say.
-pub fn run(args: &Args) -> Result<(), CliError> {
+pub fn run(args: &ImageArgs) -> Result<(), CliError> {
     let signing = args.signing.read()?;
     if signing.is_some() && !args.push {
         return Err(CliError::new("--sign-key signs what --push pushes: a signature is attached in the registry"));
@@ -144,7 +144,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// All that the image depends on.
-fn recipe(args: &Args) -> Result<Recipe, CliError> {
+fn recipe(args: &ImageArgs) -> Result<Recipe, CliError> {
     let name = ImageName::parse(&args.tag)?;
     let contents = if args.bare {
         Contents::Bare(args.charts.iter().map(|path| project::read_chart(path)).collect::<Result<_, _>>()?)
@@ -184,13 +184,13 @@ fn programs(paths: &[PathBuf]) -> Result<Vec<Program>, CliError> {
     paths.iter().map(|path| load(&path.display().to_string(), path)).collect()
 }
 
-fn format(args: &Args) -> Option<Format> {
+fn format(args: &ImageArgs) -> Option<ImageFormat> {
     let path = args.output.as_ref()?;
-    let by_name = if path.extension().is_some_and(|e| e == "tar") { Format::OciArchive } else { Format::Oci };
+    let by_name = if path.extension().is_some_and(|e| e == "tar") { ImageFormat::OciArchive } else { ImageFormat::Oci };
     Some(args.format.unwrap_or(by_name))
 }
 
-fn server(args: &Args) -> ServerArgs {
+fn server(args: &ImageArgs) -> ServerArgs {
     ServerArgs {
         username: args.username.clone(),
         password_stdin: args.password_stdin,

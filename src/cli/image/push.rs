@@ -6,7 +6,7 @@ use crate::cli::common::error::CliError;
 use crate::cli::common::signing::Signing;
 use crate::cli::common::streams::ON_ERROR;
 use crate::image::{Image, Images, archive};
-use crate::source::Settings;
+use crate::source::SourceSettings;
 use crate::source::registry::push::Pushed;
 use crate::source::registry::{Reference, Registry};
 use std::cell::Cell;
@@ -23,7 +23,7 @@ pub fn push(
     is_new: bool,
     signing: Option<&Signing>,
 ) -> Result<String, CliError> {
-    let mut settings = Settings::from_env();
+    let mut settings = SourceSettings::from_env();
     if let Some(config) = config {
         config.clone_into(&mut settings.registry_config);
     }

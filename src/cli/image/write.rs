@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// A format of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum ImageFormat {
     // A directory, the OCI image layout.
     Oci,
     // The same as a tar archive.
@@ -18,7 +18,7 @@ pub enum Format {
     DockerArchive,
 }
 
-impl Format {
+impl ImageFormat {
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -30,11 +30,11 @@ impl Format {
 }
 
 /// Writes an image. What was there is replaced when the new one is complete.
-pub fn write(images: &Images, path: &Path, format: Format, epoch: u64) -> Result<(), CliError> {
+pub fn write(images: &Images, path: &Path, format: ImageFormat, epoch: u64) -> Result<(), CliError> {
     match format {
-        Format::Oci => directory(images, path),
-        Format::OciArchive => file(path, &archive::oci_archive(images, epoch)?),
-        Format::DockerArchive => {
+        ImageFormat::Oci => directory(images, path),
+        ImageFormat::OciArchive => file(path, &archive::oci_archive(images, epoch)?),
+        ImageFormat::DockerArchive => {
             let [image] = images.images.as_slice() else {
                 return Err(ImageError("docker-archive holds one platform: use oci or oci-archive".into()).into());
             };

@@ -1,6 +1,6 @@
 //! `--check`: whether a ServiceAccount has the rights, asked of the API server for each of them.
 
-use super::Args;
+use super::RbacArgs;
 use crate::cli::common::cluster_args::ClusterArgs;
 use crate::cli::common::error::CliError;
 use crate::cli::common::missing_rights::missing;
@@ -11,7 +11,7 @@ use crate::rbac::rules::Rule;
 ///
 /// # Errors
 /// One of the rights is missing, or the API server does not answer.
-pub fn run(args: &Args, rules: &[Rule], subject: &Subject) -> Result<(), CliError> {
+pub fn run(args: &RbacArgs, rules: &[Rule], subject: &Subject) -> Result<(), CliError> {
     let cluster = ClusterArgs::of(args.kubeconfig.clone(), args.kube_context.clone());
     let (who, asked, missing) = missing(&cluster, rules, subject)?;
     for line in &missing {

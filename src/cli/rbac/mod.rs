@@ -5,7 +5,7 @@ mod check;
 use crate::cli::common::error::CliError;
 use crate::cli::common::rights::{Input, account_of, input, of_watches, rules, title};
 use crate::cli::common::{streams, values_files};
-use crate::rbac::own::Settings;
+use crate::rbac::own::RunSettings;
 use crate::rbac::rules::Rule;
 use crate::rbac::{Rights, Subject, print};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// Charts, and how the operator is run.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
-pub struct Args {
+pub struct RbacArgs {
     /// The charts: directories or .tgz archives.
     #[arg(required_unless_present = "watches", value_name = "CHART")]
     charts: Vec<PathBuf>,
@@ -76,7 +76,7 @@ struct Found {
 }
 
 /// Prints the roles as YAML, or what a ServiceAccount lacks.
-pub fn run(args: &Args) -> Result<(), CliError> {
+pub fn run(args: &RbacArgs) -> Result<(), CliError> {
     let Found { inputs, charts, rules, subject } = found(args)?;
     if args.check {
         return check::run(args, &rules, &subject);
@@ -85,16 +85,16 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     Ok(())
 }
 
-fn found(args: &Args) -> Result<Found, CliError> {
+fn found(args: &RbacArgs) -> Result<Found, CliError> {
     let inputs = inputs(args)?;
-    let Args { escalate, aggregate: charts_only, notices, .. } = *args;
-    let settings = Settings { escalate, notices, charts_only, ..Settings::default() };
+    let RbacArgs { escalate, aggregate: charts_only, notices, .. } = *args;
+    let settings = RunSettings { escalate, notices, charts_only, ..Settings::default() };
     let (charts, rules) = rules(&inputs, settings);
     let subject = subject(args, &inputs)?;
     Ok(Found { inputs, charts, rules, subject })
 }
 
-fn inputs(args: &Args) -> Result<Vec<Input>, CliError> {
+fn inputs(args: &RbacArgs) -> Result<Vec<Input>, CliError> {
     let mut more = Vec::new();
     for path in &args.values {
         more.push(values_files::read(path)?);
@@ -114,7 +114,7 @@ fn inputs(args: &Args) -> Result<Vec<Input>, CliError> {
     args.charts.iter().map(of_path).collect()
 }
 
-fn subject(args: &Args, inputs: &[Input]) -> Result<Subject, CliError> {
+fn subject(args: &RbacArgs, inputs: &[Input]) -> Result<Subject, CliError> {
     let namespace = args.namespace.first().map(String::as_str);
     let account = args.service_account.as_deref().map(|text| account_of(text, namespace)).transpose()?;
     let of_chart = || match inputs {

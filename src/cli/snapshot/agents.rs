@@ -11,10 +11,10 @@ use super::{KeepArgs, LATEST};
 use crate::agent::client::Client;
 use crate::agent::position::Position;
 use crate::agent::stored::{Description, Form, Until};
-use crate::agent::tls::{Files, Tls};
+use crate::agent::tls::{Tls, TlsFiles};
 use crate::backup::archive::{self, End};
 use crate::backup::copy::{Agents, save, take};
-use crate::backup::place::Place;
+use crate::backup::place::StorePlace;
 use crate::backup::record::Record;
 use crate::backup::restore::copy_self;
 use crate::backup::shelf::{self, Condition};
@@ -50,7 +50,7 @@ impl AgentArgs {
             (Some(certificate), Some(key), Some(authorities)) => {
                 let files =
                     Tls { certificate: certificate.clone(), key: key.clone(), authorities: authorities.clone() };
-                Some(Files::read(&files).map_err(CliError)?.client())
+                Some(TlsFiles::read(&files).map_err(CliError)?.client())
             }
             _ => None,
         };
@@ -284,7 +284,7 @@ pub(super) async fn send(args: &SendArgs) -> Result<(), CliError> {
 }
 
 /// The copy that is meant.
-async fn find(place: &Place, prefix: &str, args: &SendArgs) -> Result<(String, Record), CliError> {
+async fn find(place: &StorePlace, prefix: &str, args: &SendArgs) -> Result<(String, Record), CliError> {
     let is_latest = args.name == LATEST;
     let backups = shelf::list(place, if is_latest { Some(prefix) } else { None }).await?;
     let good = backups.into_iter().filter(|backup| is_latest || backup.name == args.name);
@@ -312,7 +312,7 @@ async fn find(place: &Place, prefix: &str, args: &SendArgs) -> Result<(String, R
 }
 
 /// Writes a log to a file.
-async fn fetch(place: &Place, name: &str, record: &Record, to: &std::path::Path) -> Result<(), CliError> {
+async fn fetch(place: &StorePlace, name: &str, record: &Record, to: &std::path::Path) -> Result<(), CliError> {
     let in_file = |error: std::io::Error| BackupError::File { path: to.to_owned(), error };
     let mut file = fs::File::create(to).map_err(in_file)?;
     let mut sink = |bytes: &[u8]| file.write_all(bytes).map_err(in_file);

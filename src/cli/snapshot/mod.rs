@@ -27,7 +27,7 @@ use store::StoreArgs;
 
 /// Backups of etcd, and of databases with one primary and replicas
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Command {
+pub(super) enum SnapshotCommand {
     /// Take a snapshot from the newest of the members, store it and read it back
     ///
     /// The snapshot holds every write that was acknowledged before: its member answers a linearizable read first. It counts as a
@@ -204,30 +204,30 @@ impl From<BackupError> for CliError {
     }
 }
 
-pub(super) fn run(command: &Command) -> Result<(), CliError> {
+pub(super) fn run(command: &SnapshotCommand) -> Result<(), CliError> {
     match command {
-        Command::Save(args) => in_time(&args.store, save(args)),
-        Command::List(args) => in_time(&args.store, async {
+        SnapshotCommand::Save(args) => in_time(&args.store, save(args)),
+        SnapshotCommand::List(args) => in_time(&args.store, async {
             let place = args.store.open(false)?;
             args.output.list(&shelf::list(&place, args.store.prefix()).await?);
             Ok(())
         }),
-        Command::Verify(args) => in_time(&args.store, async {
+        SnapshotCommand::Verify(args) => in_time(&args.store, async {
             let place = args.store.open(false)?;
             let (name, record) = shelf::verify(&place, which(&args.name, &args.store)).await?;
             args.output.backup("verified", &Shown { name: &name, record: &record });
             Ok(())
         }),
-        Command::Prune(args) => in_time(&args.store, prune(args)),
-        Command::Fetch(args) => in_time(&args.store, fetch(args)),
-        Command::Restore(args) => put_back(args),
-        Command::Replace(args) => in_time(args.store(), replace::replace(args)),
-        Command::Copy(args) => in_time(args.store(), agents::copy(args)),
-        Command::Archive(args) if args.repeats() => forever(agents::archive_often(args)),
-        Command::Archive(args) => in_time(args.store(), agents::archive_once(args)),
-        Command::Send(args) => in_time(args.store(), agents::send(args)),
-        Command::Install(args) => agents::install(args),
-        Command::Status(args) => {
+        SnapshotCommand::Prune(args) => in_time(&args.store, prune(args)),
+        SnapshotCommand::Fetch(args) => in_time(&args.store, fetch(args)),
+        SnapshotCommand::Restore(args) => put_back(args),
+        SnapshotCommand::Replace(args) => in_time(args.store(), replace::replace(args)),
+        SnapshotCommand::Copy(args) => in_time(args.store(), agents::copy(args)),
+        SnapshotCommand::Archive(args) if args.repeats() => forever(agents::archive_often(args)),
+        SnapshotCommand::Archive(args) => in_time(args.store(), agents::archive_once(args)),
+        SnapshotCommand::Send(args) => in_time(args.store(), agents::send(args)),
+        SnapshotCommand::Install(args) => agents::install(args),
+        SnapshotCommand::Status(args) => {
             let damaged = |damage| BackupError::Damaged { name: args.file.display().to_string(), damage };
             let (sum, contents) = inspect(&args.file).map_err(damaged)?;
             args.output.status(&sum, &contents);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::backup::place::{Place, S3};
+use crate::backup::place::{S3, StorePlace};
 use crate::cli::common::error::CliError;
 
 /// What names of backups begin with by default.
@@ -36,13 +36,13 @@ pub(super) struct StoreArgs {
 }
 
 impl StoreArgs {
-    pub fn open(&self, write: bool) -> Result<Place, CliError> {
+    pub fn open(&self, write: bool) -> Result<StorePlace, CliError> {
         let s3 = S3 {
             endpoint: self.s3_endpoint.clone(),
             region: self.s3_region.clone(),
             virtual_host: self.s3_virtual_host,
         };
-        Ok(Place::open(&self.store, &s3, write)?)
+        Ok(StorePlace::open(&self.store, &s3, write)?)
     }
 
     pub fn prefix(&self) -> Option<&str> {

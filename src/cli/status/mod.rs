@@ -16,7 +16,7 @@ use crate::cluster::client::Cluster;
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::error::ApiError;
 use crate::cluster::readiness::pod_selector;
-use crate::release::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 use crate::release::secret::Revision;
 use tree::Pods;
 
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// Arguments of `tillerman status`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct StatusArgs {
     /// The release; or its custom resource as KIND/NAME, for which no right to read Secrets is needed.
     #[arg(required_unless_present = "rollouts")]
     name: Option<String>,
@@ -40,7 +40,7 @@ pub(super) struct Args {
 }
 
 /// Prints the tree of a release.
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &StatusArgs) -> Result<(), CliError> {
     let server = Server::connect(&args.cluster)?;
     let namespace = args.cluster.namespace();
     server.block_on(async |cluster, discovery| {

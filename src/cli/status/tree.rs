@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::cli::common::fields::{list, text};
 use crate::cli::common::running::plan;
-use crate::cli::common::tree::Node;
+use crate::cli::common::tree::TreeNode;
 use crate::cluster::readiness::pod_reason;
 use crate::object::conditions::{Condition, Conditions};
 use crate::plan::reasons::{Polarity, polarity};
@@ -32,12 +32,12 @@ fn release_namespace(cr: &Value) -> &str {
 }
 
 /// The tree of a custom resource.
-pub fn tree(cr: &Value, pods: &Pods) -> Node {
-    let mut root = Node::new(title(cr), "", "");
+pub fn tree(cr: &Value, pods: &Pods) -> TreeNode {
+    let mut root = TreeNode::new(title(cr), "", "");
     let conditions = Conditions::of_object(cr);
     let observed = cr.pointer("/status/observedGeneration");
     if observed.is_none() || observed != cr.pointer("/metadata/generation") {
-        root.below.push(Node::new("spec", "Unseen", "the operator has not looked at its last change yet"));
+        root.below.push(TreeNode::new("spec", "Unseen", "the operator has not looked at its last change yet"));
     }
     match conditions.get("Ready") {
         Some(ready) if ready.is_true() => root.state = "Ready".into(),
@@ -50,7 +50,11 @@ pub fn tree(cr: &Value, pods: &Pods) -> Node {
         Polarity::Neutral => false,
     };
     for condition in conditions.iter().filter(is_remarkable) {
-        root.below.push(Node::new(format!("condition {}", condition.name()), condition.reason(), condition.message()));
+        root.below.push(TreeNode::new(
+            format!("condition {}", condition.name()),
+            condition.reason(),
+            condition.message(),
+        ));
     }
     root.below.extend(cr.pointer("/status/release").map(release));
     let sets = cr.pointer("/status/members").and_then(Value::as_object).into_iter().flatten();
@@ -70,19 +74,19 @@ fn title(cr: &Value) -> String {
     format!("{} {}", text(cr, "kind"), place.collect::<Vec<_>>().join("/"))
 }
 
-fn release(release: &Value) -> Node {
+fn release(release: &Value) -> TreeNode {
     let revision = release.get("revision").and_then(Value::as_i64).unwrap_or_default();
     let chart = text(release, "chart");
     let message = if chart.is_empty() { String::new() } else { format!("chart {chart}") };
-    Node::new(format!("release {}", text(release, "name")), format!("revision {revision}"), message)
+    TreeNode::new(format!("release {}", text(release, "name")), format!("revision {revision}"), message)
 }
 
-fn member_set(name: &str, members: &Value) -> Node {
+fn member_set(name: &str, members: &Value) -> TreeNode {
     let number = |key: &str| members.get(key).and_then(Value::as_i64).unwrap_or_default();
     let (size, replicas, ready) = (number("size"), number("replicas"), number("ready"));
     let state = if size == replicas && size == ready { "Ready" } else { "Progressing" };
     let mut node =
-        Node::new(format!("members {name}"), state, format!("{ready} of {size} are ready, {replicas} replicas"));
+        TreeNode::new(format!("members {name}"), state, format!("{ready} of {size} are ready, {replicas} replicas"));
     node.below.extend(list(members, "/members").iter().map(member));
     node.below.extend(failover(members));
     node.below.extend(members.get("lastChange").map(last_change));
@@ -90,7 +94,7 @@ fn member_set(name: &str, members: &Value) -> Node {
 }
 
 /// A member of a database with one primary and replicas.
-fn member(member: &Value) -> Node {
+fn member(member: &Value) -> TreeNode {
     let is_so = |key: &str| member.get(key).and_then(Value::as_bool);
     let role = text(member, "role");
     let mut facts = Vec::new();
@@ -110,49 +114,53 @@ fn member(member: &Value) -> Node {
     for key in ["busy", "problem"] {
         facts.extend(Some(text(member, key)).filter(|text| !text.is_empty()).map(str::to_owned));
     }
-    Node::new(text(member, "name"), role, facts.join(", "))
+    TreeNode::new(text(member, "name"), role, facts.join(", "))
 }
 
 /// Whether another member could take over without a loss.
-fn failover(members: &Value) -> Option<Node> {
+fn failover(members: &Value) -> Option<TreeNode> {
     let safe = members.get("safeToFailOver").and_then(Value::as_bool)?;
-    Some(Node::new("fail-over", if safe { "Safe" } else { "Unsafe" }, text(members, "unsafeBecause")))
+    Some(TreeNode::new("fail-over", if safe { "Safe" } else { "Unsafe" }, text(members, "unsafeBecause")))
 }
 
-fn last_change(change: &Value) -> Node {
+fn last_change(change: &Value) -> TreeNode {
     let (from, to) = (text(change, "from"), text(change, "to"));
     let whom = if to.is_empty() { format!("{from} stays") } else { format!("{from} → {to}") };
-    Node::new("last change", text(change, "kind"), format!("{} {whom}: {}", text(change, "at"), text(change, "why")))
+    TreeNode::new(
+        "last change",
+        text(change, "kind"),
+        format!("{} {whom}: {}", text(change, "at"), text(change, "why")),
+    )
 }
 
-fn object(resource: &Value, of_release: &str, pods: &Pods) -> Node {
+fn object(resource: &Value, of_release: &str, pods: &Pods) -> TreeNode {
     let (kind, name) = (text(resource, "kind"), text(resource, "name"));
     let own = text(resource, "namespace");
     let shown = if own.is_empty() { format!("{kind} {name}") } else { format!("{kind} {own}/{name}") };
-    let mut node = Node::new(shown, text(resource, "health"), text(resource, "message"));
+    let mut node = TreeNode::new(shown, text(resource, "health"), text(resource, "message"));
     let namespace = if own.is_empty() { of_release } else { own };
     match pods.get(&(kind.to_owned(), namespace.to_owned(), name.to_owned())) {
         Some(Ok(pods)) => node.below = pods.iter().map(pod).collect(),
-        Some(Err(why)) => node.below.push(Node::new("pods", "Unknown", why.as_str())),
+        Some(Err(why)) => node.below.push(TreeNode::new("pods", "Unknown", why.as_str())),
         None => {}
     }
     node
 }
 
-fn pod(pod: &Value) -> Node {
+fn pod(pod: &Value) -> TreeNode {
     let name = format!("Pod {}", pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default());
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Unknown");
     let ready = Conditions::of_object(pod).is_true("Ready");
     let going = pod.pointer("/metadata/deletionTimestamp").is_some_and(|t| !t.is_null());
     match pod_reason(pod) {
-        _ if going => Node::new(name, "Terminating", ""),
+        _ if going => TreeNode::new(name, "Terminating", ""),
         Some(reason) => {
             let reason = reason.whole();
             let (reason, message) = reason.split_once(": ").unwrap_or((&reason, ""));
-            Node::new(name, reason, message)
+            TreeNode::new(name, reason, message)
         }
-        None if ready => Node::new(name, "Ready", ""),
-        None => Node::new(name, phase, ""),
+        None if ready => TreeNode::new(name, "Ready", ""),
+        None => TreeNode::new(name, phase, ""),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::host::System;
 use crate::lookup::ClusterHost;
-use crate::release::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 use crate::render::{Capabilities, Release, order};
 use crate::template::function::{FnError, FnResult, Host};
 use crate::template::go::quote::quoted;

@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn every_flag_of_helm_template_is_there() {
-        let command = <super::super::Args as clap::Args>::augment_args(clap::Command::new("template"));
+        let command = <super::super::TemplateArgs as clap::Args>::augment_args(clap::Command::new("template"));
         let has = |name: &str| {
             let named = |a: &clap::Arg| {
                 a.get_long() == Some(name) || a.get_all_aliases().is_some_and(|all| all.contains(&name))

@@ -10,7 +10,7 @@ use crate::cli::common::chart_path::ChartPathArgs;
 use crate::cli::common::cluster_args::ClusterArgs;
 use crate::cli::common::dependency_manager::manager;
 use crate::cli::common::error::CliError;
-use crate::cli::common::explanation::{self, ExplainArgs};
+use crate::cli::common::explanation::{self, ExplanationArgs};
 use crate::cli::common::helm_log::log;
 use crate::cli::common::installable::{installable, missing};
 use crate::cli::common::server::Server;
@@ -18,7 +18,7 @@ use crate::cli::common::streams::ON_ERROR;
 use crate::cli::common::value_args::ValueArgs;
 use crate::host::{self, System};
 use crate::render::{self, Capabilities, Diagnostic, Hook, KubeVersion, Release, Rendered};
-use crate::source::Settings;
+use crate::source::SourceSettings;
 use crate::template::function::Host;
 use before_install::{BeforeInstall, Owners};
 use flags::DryRun;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "they are Helm's flags")]
-pub struct Args {
+pub struct TemplateArgs {
     /// The release's name and the chart: a directory, a .tgz archive, a link, oci://… or repository/chart.
     #[arg(value_name = "[NAME] CHART", num_args = 1..)]
     positional: Vec<String>,
@@ -98,7 +98,7 @@ pub struct Args {
     #[arg(long)]
     skip_schema_validation: bool,
     #[command(flatten)]
-    explain: ExplainArgs,
+    explain: ExplanationArgs,
     /// Print what was rendered even when it is not valid YAML.
     #[arg(long)]
     debug: bool,
@@ -132,10 +132,10 @@ struct SettingsArgs {
 }
 
 impl SettingsArgs {
-    fn settings(&self) -> Settings {
-        let env = Settings::from_env();
+    fn settings(&self) -> SourceSettings {
+        let env = SourceSettings::from_env();
         let or = |flag: &Option<PathBuf>, env: PathBuf| flag.clone().unwrap_or(env);
-        Settings {
+        SourceSettings {
             registry_config: or(&self.registry_config, env.registry_config),
             repository_config: or(&self.repository_config, env.repository_config),
             repository_cache: or(&self.repository_cache, env.repository_cache),
@@ -187,7 +187,7 @@ struct Ignored {
 /// The keys of one `--labels`.
 type Labels = Vec<String>;
 
-impl Args {
+impl TemplateArgs {
     fn output_dir(&self) -> Option<&Path> {
         self.output_dir.as_deref().filter(|folder| !folder.as_os_str().is_empty())
     }
@@ -203,7 +203,7 @@ impl Args {
 }
 
 /// Renders and prints.
-pub fn run(args: &Args) -> Result<(), CliError> {
+pub fn run(args: &TemplateArgs) -> Result<(), CliError> {
     flags::check_given(std::env::args().skip(1))?;
     if args.positional.is_empty() {
         let usage = "Usage:  tillerman template [NAME] [CHART] [flags]";
@@ -236,7 +236,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 
 /// One rendering.
 struct Job<'a> {
-    args: &'a Args,
+    args: &'a TemplateArgs,
     chart: &'a Chart,
     values: &'a Values,
     release: &'a Release,
@@ -330,7 +330,7 @@ impl Job<'_> {
 }
 
 /// Loads the chart; with --dependency-update, dependencies that are missing are fetched first.
-fn load(args: &Args, path: &Path, settings: &Settings) -> Result<Chart, CliError> {
+fn load(args: &TemplateArgs, path: &Path, settings: &SourceSettings) -> Result<Chart, CliError> {
     let chart = crate::chart::load(path).map_err(CliError::new)?;
     let incomplete = match installable(&chart) {
         Err(e) if args.dependency_update && !missing(&chart).is_empty() => e,
@@ -345,7 +345,7 @@ fn load(args: &Args, path: &Path, settings: &Settings) -> Result<Chart, CliError
     crate::chart::load(path).map_err(|e| CliError(format!("failed reloading chart after repo update: {e}")))
 }
 
-fn name_and_chart(args: &Args) -> Result<(String, String), CliError> {
+fn name_and_chart(args: &TemplateArgs) -> Result<(String, String), CliError> {
     let fail = |text: &str| Err(CliError(text.into()));
     match args.positional.as_slice() {
         [name, chart] => {

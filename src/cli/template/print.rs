@@ -1,6 +1,6 @@
 //! What was rendered, to standard output or into files.
 
-use super::Args;
+use super::TemplateArgs;
 use crate::chart::{go_io, pattern};
 use crate::cli::common::error::CliError;
 use crate::render::{Hook, Rendered, order};
@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The manifest as Helm keeps it in a release: with the files of `crds/` if they are wanted; empty when files are written.
-pub fn manifest(args: &Args, rendered: &Rendered) -> String {
+pub fn manifest(args: &TemplateArgs, rendered: &Rendered) -> String {
     if args.output_dir().is_some() {
         return String::new();
     }
@@ -26,7 +26,7 @@ pub fn manifest(args: &Args, rendered: &Rendered) -> String {
 }
 
 /// Prints the manifest and the hooks, or those that `--show-only` picks. Hooks go into files with `--output-dir`.
-pub fn print(args: &Args, manifest: &str, hooks: &[Hook], name: &str) -> Result<(), CliError> {
+pub fn print(args: &TemplateArgs, manifest: &str, hooks: &[Hook], name: &str) -> Result<(), CliError> {
     let manifest = manifest.trim();
     let mut out = String::new();
     for hook in hooks.iter().filter(|hook| args.wants(hook)) {
@@ -53,7 +53,7 @@ pub fn print(args: &Args, manifest: &str, hooks: &[Hook], name: &str) -> Result<
 }
 
 /// Writes CRDs and manifests below the folder of `--output-dir`.
-pub fn write_files(args: &Args, rendered: &Rendered, name: &str) -> Result<(), String> {
+pub fn write_files(args: &TemplateArgs, rendered: &Rendered, name: &str) -> Result<(), String> {
     let Some(folder) = args.output_dir() else { return Ok(()) };
     let mut begun = HashSet::new();
     let mut add = |folder: &Path, name: &str, text: &str| {
@@ -73,7 +73,7 @@ pub fn write_files(args: &Args, rendered: &Rendered, name: &str) -> Result<(), S
     Ok(())
 }
 
-fn folder_of(args: &Args, folder: &Path, release: &str) -> PathBuf {
+fn folder_of(args: &TemplateArgs, folder: &Path, release: &str) -> PathBuf {
     if args.release_name { crate::source::clean(&folder.join(release)) } else { folder.to_owned() }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Cache, Release, WatchKey};
-use crate::release::object::Gvk;
+use crate::object::Gvk;
 
 impl Cache {
     /// The number of changes of the cache: if nothing was needed at one number, nothing is needed until the next one.

@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::{Cache, Entry, Inner, ReleaseKey, WatchKey, summary};
-use crate::release::live::{Change, Live};
-use crate::release::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
+use crate::release::live::{Live, LiveChange};
 use crate::release::owner::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 use crate::release::secret::Revision;
 
@@ -68,8 +68,8 @@ impl Cache {
     }
 
     /// Enters an object that a watch reports. Returns the releases that it affects, and what has changed.
-    pub fn put_object(&self, gvk: &Gvk, object: &Value) -> (Vec<ReleaseKey>, Change) {
-        let Some((id, mut live)) = summary(gvk, object) else { return (Vec::new(), Change::None) };
+    pub fn put_object(&self, gvk: &Gvk, object: &Value) -> (Vec<ReleaseKey>, LiveChange) {
+        let Some((id, mut live)) = summary(gvk, object) else { return (Vec::new(), LiveChange::None) };
         let owner = self.look(&id, &mut live, object);
         self.put(id, live, owner, false, object)
     }
@@ -96,11 +96,11 @@ impl Cache {
         owner: Option<ReleaseKey>,
         written: bool,
         object: &Value,
-    ) -> (Vec<ReleaseKey>, Change) {
+    ) -> (Vec<ReleaseKey>, LiveChange) {
         let mut inner = self.write();
         let mut keys = Vec::new();
         if inner.gone.has(&live.uid, live.resource_version) {
-            return (keys, Change::None);
+            return (keys, LiveChange::None);
         }
         let old = inner.objects.get(&id.gvk).and_then(|o| o.get(&id)).cloned();
         if let Some(old) = &old {
@@ -111,7 +111,7 @@ impl Cache {
                 {
                     known.live.shown = live.shown;
                 }
-                return (keys, Change::None);
+                return (keys, LiveChange::None);
             }
             if old.owner != owner
                 && let Some(owner) = &old.owner
@@ -120,8 +120,8 @@ impl Cache {
                 keys.push(owner.clone());
             }
         }
-        let change = old.as_ref().map_or(Change::Content, |old| old.live.change(&live));
-        if change != Change::None {
+        let change = old.as_ref().map_or(LiveChange::Content, |old| old.live.change(&live));
+        if change != LiveChange::None {
             keys.extend(owner.clone());
             if owner.is_none() {
                 keys.extend(inner.keys_of_release(object));

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Cache, Inner};
-use crate::release::object::ObjectId;
-use crate::release::status_fields::{FieldPath, Source, StatusFields, is_secret, is_too_long};
+use crate::object::ObjectId;
+use crate::object::field_path::FieldPath;
+use crate::release::status_fields::{FieldSource, StatusFields, is_secret, is_too_long};
 
 /// Namespace and name of a release.
 type Release = (Arc<str>, Arc<str>);
@@ -40,7 +41,7 @@ impl Wanted {
         self.documents.insert(release.clone(), Arc::clone(document));
         let Some(read) = StatusFields::decode(document) else { return };
         for field in read.fields {
-            let Source::From(place) = field.source else { continue };
+            let FieldSource::From(place) = field.source else { continue };
             for id in place.candidates(&release.0) {
                 let paths = self.paths.entry(id).or_default().entry(release.clone()).or_default();
                 if !paths.contains(&place.path) {
@@ -88,7 +89,7 @@ impl Cache {
         let inner = self.lock();
         let mut found = BTreeSet::new();
         for field in &document.fields {
-            let Source::From(place) = &field.source else { continue };
+            let FieldSource::From(place) = &field.source else { continue };
             for id in place.candidates(namespace) {
                 let Some(entry) = inner.objects.get(&id.gvk).and_then(|objects| objects.get(&id)) else { continue };
                 if !entry.live.shown.fields.contains_key(place.path.as_str()) {

@@ -4,8 +4,8 @@
 
 use super::{Cache, Cr, ReleaseKey, Releases};
 use crate::kind::allow::Allow;
+use crate::object::{Gvk, ObjectId};
 use crate::release::inventory::{Inventory, Reference};
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::secret::{INVENTORY, RENDER_AFTER, Revision};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
@@ -42,8 +42,9 @@ fn digest(cache: &Cache) -> Option<Box<str>> {
     cache.objects(&key(), std::iter::empty()).get(&id()).and_then(|l| l.digest.clone())
 }
 
+/// A6.
 #[test]
-fn a6_an_event_from_before_our_own_write_is_ignored() {
+fn an_event_from_before_our_own_write_is_ignored() {
     let cache = cache();
     cache.wrote_object(&gvk(), &object(5, "ours"));
     let ours = digest(&cache);
@@ -77,8 +78,9 @@ fn an_old_deletion_does_not_remove_what_we_made_since() {
     assert_eq!(cache.remove_object(&id(), Some("u"), 8, &Value::Null), [key()]);
 }
 
+/// A6.
 #[test]
-fn a6_an_answer_that_comes_after_the_watch_has_seen_it_go_brings_nothing_back() {
+fn an_answer_that_comes_after_the_watch_has_seen_it_go_brings_nothing_back() {
     let cache = cache();
     let there = |cache: &Cache| cache.objects(&key(), std::iter::empty()).len();
     cache.put_object(&gvk(), &object(5, "ours"));
@@ -121,8 +123,9 @@ fn traffic_that_changes_nothing_for_us_causes_no_pass() {
     assert_eq!(cache.put_object(&gvk(), &other).0, []);
 }
 
+/// A6.
 #[test]
-fn a6_a_list_replaces_what_was_known_but_not_what_was_written_since_it_began() {
+fn a_list_replaces_what_was_known_but_not_what_was_written_since_it_began() {
     let cache = cache();
     cache.put_object(&gvk(), &object(1, "a"));
     let since = cache.clock();
@@ -174,8 +177,9 @@ fn a_custom_resource_may_nest_as_deep_as_it_likes() {
     assert!(cr.spec.unwrap().contains("[[[["));
 }
 
+/// A1.
 #[test]
-fn a1_a_release_is_as_recorded_when_its_objects_and_no_others_are_there_as_they_were_applied() {
+fn a_release_is_as_recorded_when_its_objects_and_no_others_are_there_as_they_were_applied() {
     let cache = cache();
     let cr = json!({"metadata": {"uid": "x", "resourceVersion": "1", "generation": 1}});
     cache.put_cr(key(), Cr::read(serde_json::from_str(&cr.to_string()).unwrap(), &Allow::all()).unwrap());

@@ -1,7 +1,7 @@
 //! The rows that begin something, and what is seen after each call that was interrupted or timed out (docs/design/members.md#lost-answers).
 
 use super::decide_tests::{adds, call, ended, remembered, removes, stopped, waits, with_learner, written};
-use super::state::{Action, Call, Version};
+use super::state::{Call, EtcdAction, Version};
 use super::world_tests::{Fate, World, pod};
 use crate::members::driver::MemberStep;
 use crate::members::workload::{PodPhase, VolumeClaim};
@@ -76,7 +76,7 @@ fn a_member_whose_volume_is_another_one_is_replaced_at_once() {
     remembered(&mut few);
     few.lose_volume(1);
     few.down.insert(2);
-    assert!(!matches!(remembered(&mut few), MemberStep::Act(Action::Call { .. })));
+    assert!(!matches!(remembered(&mut few), MemberStep::Act(EtcdAction::Call { .. })));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn the_highest_voter_leaves_and_hands_over_before() {
     assert!(removes(world.decide(), 2));
     world.leader = high;
     assert_eq!(call(world.decide()), Call::MoveLeader { to: 0, member: low });
-    let MemberStep::Act(Action::Call { via: 2, .. }) = world.decide() else { panic!("the leader itself is asked") };
+    let MemberStep::Act(EtcdAction::Call { via: 2, .. }) = world.decide() else { panic!("the leader itself is asked") };
 }
 
 #[test]
@@ -227,7 +227,9 @@ fn pods_are_replaced_one_by_one_and_the_leaders_last() {
     for _ in 0..40 {
         match world.decide() {
             MemberStep::EvictPod { ordinal, .. } => order.push(ordinal.to_string()),
-            MemberStep::Act(Action::Call { call: Call::MoveLeader { to, .. }, .. }) => order.push(format!("lead {to}")),
+            MemberStep::Act(EtcdAction::Call { call: Call::MoveLeader { to, .. }, .. }) => {
+                order.push(format!("lead {to}"))
+            }
             _ => {}
         }
         world.pass(Fate::Done);
@@ -343,7 +345,7 @@ fn an_add_whose_answer_was_lost_is_found_by_its_peer_url() {
 fn a_promotion_whose_answer_was_lost_is_in_the_list() {
     let mut world = World::grown(1);
     world.target.size = 2;
-    while !matches!(world.decide(), MemberStep::Act(Action::Call { call: Call::Promote { .. }, .. })) {
+    while !matches!(world.decide(), MemberStep::Act(EtcdAction::Call { call: Call::Promote { .. }, .. })) {
         world.pass(Fate::Done);
         world.tick();
     }
@@ -356,7 +358,7 @@ fn a_promotion_whose_answer_was_lost_is_in_the_list() {
 fn a_removal_whose_answer_was_lost_is_followed_by_the_shrink() {
     let mut world = World::grown(2);
     world.target.size = 1;
-    while !matches!(world.decide(), MemberStep::Act(Action::Call { call: Call::Remove { .. }, .. })) {
+    while !matches!(world.decide(), MemberStep::Act(EtcdAction::Call { call: Call::Remove { .. }, .. })) {
         world.pass(Fate::Done);
     }
     world.pass(Fate::Late);
@@ -409,11 +411,13 @@ fn the_others_learn_a_new_url_before_a_pod_restarts() {
     for _ in 0..40 {
         match world.decide() {
             MemberStep::EvictPod { ordinal, .. } => order.push(format!("pod {ordinal}")),
-            MemberStep::Act(Action::Call { call: Call::Update { ordinal, peer_url, .. }, .. }) => {
+            MemberStep::Act(EtcdAction::Call { call: Call::Update { ordinal, peer_url, .. }, .. }) => {
                 assert_eq!(peer_url, format!("https://e-{ordinal}.peer.ns.svc:2380"));
                 order.push(format!("url {ordinal}"));
             }
-            MemberStep::Act(Action::Call { call: Call::MoveLeader { to, .. }, .. }) => order.push(format!("lead {to}")),
+            MemberStep::Act(EtcdAction::Call { call: Call::MoveLeader { to, .. }, .. }) => {
+                order.push(format!("lead {to}"))
+            }
             _ => {}
         }
         world.pass(Fate::Done);
@@ -421,6 +425,6 @@ fn the_others_learn_a_new_url_before_a_pod_restarts() {
     }
     assert_eq!(order, ["url 2", "pod 2", "url 0", "pod 0", "lead 0", "url 1", "pod 1"]);
     world.members[0].peer_urls = vec!["http://e-0.peer.ns.svc:2380".to_owned()];
-    assert!(matches!(world.decide(), MemberStep::Act(Action::Call { call: Call::Update { ordinal: 0, .. }, .. })));
+    assert!(matches!(world.decide(), MemberStep::Act(EtcdAction::Call { call: Call::Update { ordinal: 0, .. }, .. })));
     world.settle();
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use etcd_client::{Certificate, Client, ConnectOptions, Error, GetOptions, Identity, StatusResponse, TlsOptions};
 use tokio::time::timeout;
 
-use super::state::{Alarm, Answer, Member, Version};
+use super::state::{Alarm, ListedMember, MemberAnswer, Version};
 use super::verdict::is_denied;
 pub use crate::members::secret::Tls;
 
@@ -25,7 +25,7 @@ pub struct Access {
 
 /// What a member reports about itself, and the list of members if a linearizable read on the same member succeeded
 /// right before.
-pub(super) type Said = (Answer, Option<Vec<Member>>);
+pub(super) type MemberSaid = (MemberAnswer, Option<Vec<ListedMember>>);
 
 impl Access {
     /// A client for one endpoint. It connects with the first call.
@@ -62,7 +62,7 @@ impl Access {
     }
 
     /// Asks a member for its state; `None` if it does not answer in time. `others` are the URLs of all members.
-    pub(super) async fn ask(&self, url: &str, others: &[String]) -> Option<Said> {
+    pub(super) async fn ask(&self, url: &str, others: &[String]) -> Option<MemberSaid> {
         // The status is read without a user: a member without a quorum cannot check a password.
         let status = async { self.client_of(url, None, None).await?.maintenance_client().status().await };
         let read = async {
@@ -82,7 +82,7 @@ impl Access {
         let header = status.header()?;
         let alarms: Vec<Alarm> = status.errors().iter().filter_map(|error| Alarm::parse(error)).collect();
         let bytes = |size: i64| u64::try_from(size).unwrap_or_default();
-        let mut answer = Answer {
+        let mut answer = MemberAnswer {
             cluster: header.cluster_id(),
             member: header.member_id(),
             linearizable: false,
@@ -136,7 +136,7 @@ pub(crate) struct Read {
     pub cluster: u64,
     pub member: u64,
     pub revision: u64,
-    pub members: Vec<Member>,
+    pub members: Vec<ListedMember>,
 }
 
 /// Reads what a quorum agrees on, and then the list of members: the crate requests a list that may be outdated, but not
@@ -153,8 +153,8 @@ pub(crate) async fn read(client: &Client) -> Result<Read, Error> {
     Ok(Read { cluster, member, revision, members: list.members().iter().map(of_list).collect() })
 }
 
-fn of_list(member: &etcd_client::Member) -> Member {
-    Member {
+fn of_list(member: &etcd_client::Member) -> ListedMember {
+    ListedMember {
         id: member.id(),
         name: member.name().into(),
         peer_urls: member.peer_urls().to_vec(),

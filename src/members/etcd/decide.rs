@@ -19,9 +19,9 @@ pub use table::rows;
 
 use self::health::Cluster;
 use self::table::{Decide, TABLE};
-use super::state::{Action, ClusterState, InitialCluster, Observed, Settings, Version};
+use super::state::{ClusterState, EtcdAction, EtcdSettings, InitialCluster, ObservedEtcd, Version};
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Latch, Mode, Pod, PodPhase, Target, Workload};
+use crate::members::workload::{Latch, Mode, Pod, PodPhase, Workload, WorkloadTarget};
 
 /// When to observe again what is in progress.
 const SOON: Duration = Duration::from_secs(2);
@@ -33,13 +33,13 @@ pub(super) const NOBODY: &str = "nobody=http://nobody.invalid:2380";
 
 /// Decides the next step. `now` is in seconds since 1970.
 pub fn decide(
-    settings: &Settings,
+    settings: &EtcdSettings,
     workload: &Workload,
-    observed: &Observed,
-    target: &Target,
+    observed: &ObservedEtcd,
+    target: &WorkloadTarget,
     latch: &Latch,
     now: i64,
-) -> MemberStep<Action> {
+) -> MemberStep<EtcdAction> {
     let scene = Scene { settings, workload, observed, target, latch, now };
     let cluster = Cluster { scene: &scene, members: observed.members.as_deref().unwrap_or_default() };
     let tried = TABLE.iter().find_map(|rule| match rule.decide {
@@ -52,22 +52,22 @@ pub fn decide(
 /// Everything that the decision depends on.
 #[derive(Clone, Copy)]
 struct Scene<'a> {
-    settings: &'a Settings,
+    settings: &'a EtcdSettings,
     workload: &'a Workload,
-    observed: &'a Observed,
-    target: &'a Target,
+    observed: &'a ObservedEtcd,
+    target: &'a WorkloadTarget,
     latch: &'a Latch,
     now: i64,
 }
 
 impl Scene<'_> {
     /// The custom resource is deleted with all its members, so no member has to leave. Or it is paused.
-    fn deleted_or_paused(&self) -> Option<MemberStep<Action>> {
+    fn deleted_or_paused(&self) -> Option<MemberStep<EtcdAction>> {
         (self.target.mode != Mode::Run).then_some(MemberStep::Quiet)
     }
 
     /// There are two clusters, or the data went back.
-    fn split_brain(&self) -> Option<MemberStep<Action>> {
+    fn split_brain(&self) -> Option<MemberStep<EtcdAction>> {
         let mut answers = self.observed.answers.iter();
         let latched = self.latched_cluster();
         let expected = latched.or_else(|| self.observed.answers.values().next().map(|answer| answer.cluster))?;
@@ -90,7 +90,7 @@ impl Scene<'_> {
     }
 
     /// The first member starts a cluster, or the members of existing claims start their cluster again.
-    fn first_member(&self) -> Option<MemberStep<Action>> {
+    fn first_member(&self) -> Option<MemberStep<EtcdAction>> {
         if self.latch.bootstrapped || self.workload.replicas > 0 || self.observed.members.is_some() {
             return None;
         }
@@ -117,7 +117,7 @@ impl Scene<'_> {
     }
 
     /// As soon as a cluster exists, nothing is allowed to start a second one.
-    fn existing(&self) -> Option<MemberStep<Action>> {
+    fn existing(&self) -> Option<MemberStep<EtcdAction>> {
         let initial = match &self.observed.initial {
             Err(why) => return Some(MemberStep::Wait { why: why.clone(), after: LATER }),
             Ok(initial) => initial.as_ref(),
@@ -130,7 +130,7 @@ impl Scene<'_> {
     }
 
     /// The first member has not answered yet.
-    fn first_answer(&self) -> Option<MemberStep<Action>> {
+    fn first_answer(&self) -> Option<MemberStep<EtcdAction>> {
         if self.latch.bootstrapped || self.observed.members.is_some() {
             return None;
         }
@@ -146,7 +146,7 @@ impl Scene<'_> {
     }
 
     /// The first member has answered. From now on its identity is known.
-    fn founded(&self) -> Option<MemberStep<Action>> {
+    fn founded(&self) -> Option<MemberStep<EtcdAction>> {
         if self.latch.bootstrapped {
             return None;
         }
@@ -161,14 +161,14 @@ impl Scene<'_> {
     }
 
     /// Somebody else lowered the replicas, which may have cost the quorum.
-    fn scaled_by_hand(&self) -> Option<MemberStep<Action>> {
+    fn scaled_by_hand(&self) -> Option<MemberStep<EtcdAction>> {
         let last = self.latch.replicas?;
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
     }
 
     /// Before 3.4: the first member has voted for a second one, and has no quorum alone any more. The pod of
     /// the second member is started even if that is not wanted any more: only this restores the quorum.
-    fn needed_vote(&self) -> Option<MemberStep<Action>> {
+    fn needed_vote(&self) -> Option<MemberStep<EtcdAction>> {
         if self.observed.members.is_some() || !self.latch.bootstrapped {
             return None;
         }
@@ -200,7 +200,7 @@ impl Scene<'_> {
     }
 
     /// There is no quorum. Nothing is called, deleted or lowered; only a pod that a template broke is replaced.
-    fn quorum_lost(&self) -> Option<MemberStep<Action>> {
+    fn quorum_lost(&self) -> Option<MemberStep<EtcdAction>> {
         if self.observed.members.is_some() {
             return None;
         }
@@ -216,7 +216,7 @@ impl Scene<'_> {
     }
 
     /// A cluster has at least one member.
-    fn size_of_zero(&self) -> Option<MemberStep<Action>> {
+    fn size_of_zero(&self) -> Option<MemberStep<EtcdAction>> {
         (self.target.size == 0).then(|| MemberStep::Stop {
             reason: "InvalidSize",
             why: "the last member of a cluster cannot leave: delete the custom resource, or ask for one member".into(),
@@ -225,7 +225,7 @@ impl Scene<'_> {
 
     /// Deletes a pod of an older template that will not become ready: its container was not started, or keeps
     /// restarting. Its data is on a claim, so the only effect is a start from the current template.
-    fn replaced_broken_pod(&self) -> Option<MemberStep<Action>> {
+    fn replaced_broken_pod(&self) -> Option<MemberStep<EtcdAction>> {
         let broken = |ordinal: &u32, pod: &Pod| {
             !pod.terminating
                 && !pod.ready
@@ -239,18 +239,18 @@ impl Scene<'_> {
     }
 
     /// Writes the `ConfigMap` unless it has this content already.
-    fn written(&self, state: ClusterState, members: String) -> Option<MemberStep<Action>> {
+    fn written(&self, state: ClusterState, members: String) -> Option<MemberStep<EtcdAction>> {
         let wanted = InitialCluster { state, members };
         match &self.observed.initial {
             Err(why) => Some(MemberStep::Wait { why: why.clone(), after: LATER }),
             Ok(Some(initial)) if *initial == wanted => None,
-            Ok(_) => Some(MemberStep::Act(Action::WriteInitialCluster(wanted))),
+            Ok(_) => Some(MemberStep::Act(EtcdAction::WriteInitialCluster(wanted))),
         }
     }
 
     /// Lets no member join. If not, a member that lost its data and received a list with its name would start under its
     /// old ID, without the entries and votes that it had acknowledged.
-    fn closed(&self) -> Option<MemberStep<Action>> {
+    fn closed(&self) -> Option<MemberStep<EtcdAction>> {
         self.written(ClusterState::Existing, NOBODY.into())
     }
 
@@ -263,7 +263,7 @@ impl Scene<'_> {
     /// `ETCD_INITIAL_CLUSTER` of exactly these members, for the one that has not started. etcd compares the URLs, and
     /// only needs to find its own name. So the list contains the IDs of the other members instead of their names, and
     /// none of them can start from it if it loses its data.
-    fn initial_cluster(&self, members: &[super::state::Member]) -> String {
+    fn initial_cluster(&self, members: &[super::state::ListedMember]) -> String {
         let mut entries: Vec<(u32, String)> = Vec::new();
         for member in members {
             let ordinal = member.peer_urls.iter().find_map(|url| self.settings.peer_url.ordinal(url));

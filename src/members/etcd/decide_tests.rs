@@ -1,39 +1,42 @@
 //! The table of docs/design/members.md, row after row: those that need no quorum, and those that finish what was begun.
 
 use super::decide::{NOBODY, decide};
-use super::state::{Action, Call, ClusterState, InitialCluster};
+use super::state::{Call, ClusterState, EtcdAction, InitialCluster};
 use super::world_tests::{CLUSTER, Fate, World};
 use crate::members::driver::MemberStep;
 use crate::members::workload::{Exit, Latch, Mode, PodPhase, VolumeClaim, Workload};
 
-pub(super) fn call(step: MemberStep<Action>) -> Call {
+pub(super) fn call(step: MemberStep<EtcdAction>) -> Call {
     match step {
-        MemberStep::Act(Action::Call { call, cluster: CLUSTER, .. }) => call,
+        MemberStep::Act(EtcdAction::Call { call, cluster: CLUSTER, .. }) => call,
         other => panic!("no call: {other:?}"),
     }
 }
 
-pub(super) fn written(step: MemberStep<Action>) -> InitialCluster {
+pub(super) fn written(step: MemberStep<EtcdAction>) -> InitialCluster {
     match step {
-        MemberStep::Act(Action::WriteInitialCluster(initial)) => initial,
+        MemberStep::Act(EtcdAction::WriteInitialCluster(initial)) => initial,
         other => panic!("nothing is written: {other:?}"),
     }
 }
 
-pub(super) fn stopped(step: &MemberStep<Action>) -> &'static str {
+pub(super) fn stopped(step: &MemberStep<EtcdAction>) -> &'static str {
     match step {
         MemberStep::Stop { reason, .. } => reason,
         other => panic!("not stopped: {other:?}"),
     }
 }
 
-pub(super) fn waits(step: &MemberStep<Action>) -> bool {
+pub(super) fn waits(step: &MemberStep<EtcdAction>) -> bool {
     matches!(step, MemberStep::Wait { .. })
 }
 
 /// Runs passes while they only store something, or close the list.
-pub(super) fn remembered(world: &mut World) -> MemberStep<Action> {
-    let closes = |step: &MemberStep<Action>| matches!(step, MemberStep::Act(Action::WriteInitialCluster(initial)) if initial.members == NOBODY);
+pub(super) fn remembered(world: &mut World) -> MemberStep<EtcdAction> {
+    let closes = |step: &MemberStep<EtcdAction>| match step {
+        MemberStep::Act(EtcdAction::WriteInitialCluster(initial)) => initial.members == NOBODY,
+        _ => false,
+    };
     while matches!(world.decide(), MemberStep::Latch(_)) || closes(&world.decide()) {
         world.pass(Fate::Done);
     }
@@ -47,11 +50,11 @@ pub(super) fn ended(world: &mut World, k: u32, code: i32, message: &str) {
     world.down.insert(k);
 }
 
-pub(super) fn removes(step: MemberStep<Action>, k: u32) -> bool {
+pub(super) fn removes(step: MemberStep<EtcdAction>, k: u32) -> bool {
     matches!(call(step), Call::Remove { ordinal, .. } if ordinal == k)
 }
 
-pub(super) fn adds(step: MemberStep<Action>, k: u32) -> bool {
+pub(super) fn adds(step: MemberStep<EtcdAction>, k: u32) -> bool {
     matches!(call(step), Call::AddLearner { ordinal, .. } if ordinal == k)
 }
 
@@ -418,7 +421,7 @@ fn a_voter_that_never_started_stays_while_the_others_would_lose_their_quorum() {
     let mut world = World::grown(3);
     world.add_member(3, false);
     world.down.insert(2);
-    assert!(!matches!(remembered(&mut world), MemberStep::Act(Action::Call { .. })), "2 of 4 have no quorum");
+    assert!(!matches!(remembered(&mut world), MemberStep::Act(EtcdAction::Call { .. })), "2 of 4 have no quorum");
     let mut world = World::grown(3);
     world.add_member(3, false);
     world.down.clear();

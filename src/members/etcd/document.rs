@@ -4,7 +4,7 @@ use crate::names;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::state::{Defragmentation, NoSpace, Settings, Version};
+use super::state::{Defragmentation, EtcdSettings, NoSpace, Version};
 use crate::kind::duration;
 use crate::members::url::Pattern;
 
@@ -13,9 +13,9 @@ pub const LABEL: &str = names::INITIAL_CLUSTER;
 
 /// The content of `spec.etcd`.
 #[derive(Clone, Debug)]
-pub struct Document {
+pub struct EtcdDocument {
     /// The settings that decisions depend on.
-    pub settings: Settings,
+    pub settings: EtcdSettings,
     /// The `ConfigMap` that pods take `ETCD_INITIAL_CLUSTER` and `ETCD_INITIAL_CLUSTER_STATE` from. It belongs to the driver.
     pub config_map: String,
     /// The Secret with `ca.crt`, and `tls.crt` and `tls.key` where members ask for a certificate.
@@ -56,7 +56,7 @@ struct SecretName {
     secret_name: String,
 }
 
-impl Document {
+impl EtcdDocument {
     /// Reads `spec.etcd` for the StatefulSet of this name. The error says what is wrong.
     pub fn read(etcd: &Map<String, Value>, stateful_set: &str) -> Result<Self, String> {
         let raw: Raw =
@@ -71,7 +71,7 @@ impl Document {
         let version = raw.version.map(|text| {
             Version::parse(&text).ok_or_else(|| format!("spec.etcd.version: {text:?} is not a version such as 3.6.16"))
         });
-        let settings = Settings {
+        let settings = EtcdSettings {
             peer_url: url("peerURL", &raw.peer_url)?,
             client_url: url("clientURL", &raw.client_url)?,
             join_deadline: seconds("joinDeadline", raw.join_deadline, 300)?,
@@ -120,11 +120,11 @@ fn bytes(at: &str, value: &Value) -> Result<u64, String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Defragmentation, Document, NoSpace, Version};
+    use super::{Defragmentation, EtcdDocument, NoSpace, Version};
 
-    fn read(etcd: Value) -> Result<Document, String> {
+    fn read(etcd: Value) -> Result<EtcdDocument, String> {
         let Value::Object(etcd) = etcd else { panic!("not an object") };
-        Document::read(&etcd, "my-etcd")
+        EtcdDocument::read(&etcd, "my-etcd")
     }
 
     #[test]

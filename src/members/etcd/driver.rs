@@ -9,11 +9,13 @@ use tokio::time::timeout;
 
 use super::client::{Access, read};
 use super::decide::decide;
-use super::state::{Action, AlarmKind, Call, ClusterState, InitialCluster, Member, Observed, Settings};
+use super::state::{
+    AlarmKind, Call, ClusterState, EtcdAction, EtcdSettings, InitialCluster, ListedMember, ObservedEtcd,
+};
 use super::verdict::{ONE_VIEW, of_error};
 use crate::members::config_maps::ConfigMaps;
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
-use crate::members::workload::{Latch, PodPhase, Target, Workload};
+use crate::members::workload::{Latch, PodPhase, Workload, WorkloadTarget};
 
 /// Keys of the `ConfigMap`, which are environment variables of etcd.
 const MEMBERS: &str = "ETCD_INITIAL_CLUSTER";
@@ -26,7 +28,7 @@ const REWRITE: Duration = Duration::from_secs(180);
 /// The driver of one cluster of etcd.
 pub struct Etcd<C> {
     /// The settings in the Members document.
-    pub settings: Settings,
+    pub settings: EtcdSettings,
     /// How to connect to members.
     pub access: Access,
     /// The `ConfigMap`.
@@ -34,10 +36,10 @@ pub struct Etcd<C> {
 }
 
 impl<C: ConfigMaps> MemberDriver for Etcd<C> {
-    type Observed = Observed;
-    type Action = Action;
+    type Observed = ObservedEtcd;
+    type Action = EtcdAction;
 
-    async fn observe(&self, workload: &Workload, _: &Latch) -> Observed {
+    async fn observe(&self, workload: &Workload, _: &Latch) -> ObservedEtcd {
         let may_answer = workload.pods.iter().filter(|(_, pod)| !pod.terminating && pod.phase == PodPhase::Running);
         let ordinals: Vec<u32> = may_answer.map(|(ordinal, _)| *ordinal).collect();
         let urls: Vec<String> = ordinals.iter().map(|ordinal| self.settings.client_url(*ordinal, workload)).collect();
@@ -58,27 +60,27 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
         }
         let members = furthest.and_then(|(_, (_, list))| list.clone());
         let answers = said.into_iter().map(|(ordinal, (answer, _))| (ordinal, answer)).collect();
-        Observed { initial: initial.map(|data| data.as_ref().and_then(of_data)), members, answers }
+        ObservedEtcd { initial: initial.map(|data| data.as_ref().and_then(of_data)), members, answers }
     }
 
     fn decide(
         &self,
         workload: &Workload,
-        observed: &Observed,
-        target: &Target,
+        observed: &ObservedEtcd,
+        target: &WorkloadTarget,
         latch: &Latch,
         now: i64,
-    ) -> MemberStep<Action> {
+    ) -> MemberStep<EtcdAction> {
         decide(&self.settings, workload, observed, target, latch, now)
     }
 
-    async fn act(&self, action: Action) -> ActionOutcome {
+    async fn act(&self, action: EtcdAction) -> ActionOutcome {
         match action {
-            Action::WriteInitialCluster(initial) => match self.config_maps.write(to_data(initial)).await {
+            EtcdAction::WriteInitialCluster(initial) => match self.config_maps.write(to_data(initial)).await {
                 Ok(()) => ActionOutcome::Done,
                 Err(why) => ActionOutcome::Indeterminate(why),
             },
-            Action::Call { call, url, others, cluster, .. } => {
+            EtcdAction::Call { call, url, others, cluster, .. } => {
                 let mut outcome = self.called(&url, &call, cluster).await;
                 for other in others {
                     match &outcome {
@@ -93,16 +95,16 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
         }
     }
 
-    fn describe(&self, action: &Action) -> String {
+    fn describe(&self, action: &EtcdAction) -> String {
         match action {
-            Action::WriteInitialCluster(InitialCluster { state: ClusterState::New, .. }) => {
+            EtcdAction::WriteInitialCluster(InitialCluster { state: ClusterState::New, .. }) => {
                 "let the first member start a cluster".into()
             }
-            Action::WriteInitialCluster(InitialCluster { state: ClusterState::Forced, .. }) => {
+            EtcdAction::WriteInitialCluster(InitialCluster { state: ClusterState::Forced, .. }) => {
                 "let the member that is left go on alone".into()
             }
-            Action::WriteInitialCluster(_) => "write the list of members".into(),
-            Action::Call { call, .. } => match call {
+            EtcdAction::WriteInitialCluster(_) => "write the list of members".into(),
+            EtcdAction::Call { call, .. } => match call {
                 Call::AddLearner { ordinal, .. } => format!("add member {ordinal} as a learner"),
                 Call::AddVoter { ordinal, .. } => format!("add member {ordinal} as a voter"),
                 Call::Promote { ordinal, .. } => format!("give member {ordinal} a vote"),
@@ -170,7 +172,7 @@ impl<C> Etcd<C> {
     }
 
     /// Checks that a call is still right for the current members. The error is `None` if the call has already happened.
-    fn still_wanted(&self, call: &Call, members: &[Member]) -> Result<(), Option<&'static str>> {
+    fn still_wanted(&self, call: &Call, members: &[ListedMember]) -> Result<(), Option<&'static str>> {
         let of = |id: u64| members.iter().find(|member| member.id == id);
         match call {
             Call::AddLearner { ordinal, .. } | Call::AddVoter { ordinal, .. } => {

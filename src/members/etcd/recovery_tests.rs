@@ -7,7 +7,7 @@ use proptest::test_runner::Config;
 
 use super::decide::{FORCE_NEW_CLUSTER, decide};
 use super::decide_tests::stopped;
-use super::state::{Action, ClusterState, Observed};
+use super::state::{ClusterState, EtcdAction, ObservedEtcd};
 use super::world_tests::{CLUSTER, Fate, World};
 use crate::members::driver::MemberStep;
 
@@ -19,7 +19,7 @@ fn lost(survivor: u32) -> World {
     world
 }
 
-fn why(step: &MemberStep<Action>) -> String {
+fn why(step: &MemberStep<EtcdAction>) -> String {
     match step {
         MemberStep::Stop { reason: "QuorumLost", why } => why.clone(),
         other => panic!("the quorum is there: {other:?}"),
@@ -33,7 +33,7 @@ fn offered(world: &World) -> Option<Box<str>> {
     Some(rest.split_once(' ').unwrap().0.into())
 }
 
-fn decided(world: &World, observed: &Observed) -> MemberStep<Action> {
+fn decided(world: &World, observed: &ObservedEtcd) -> MemberStep<EtcdAction> {
     decide(&world.settings, &world.workload(), observed, &world.target, &world.latch, world.now)
 }
 
@@ -63,7 +63,7 @@ fn the_member_that_knows_most_goes_on_and_no_other_can() {
     let step = decided(&world, &observed);
     assert!(why(&step).contains(&format!("={said} lets e-3 go on alone")), "{step:?}");
     world.target.recover = Some(said.as_str().into());
-    let begins = |observed: &Observed| matches!(decided(&world, observed), MemberStep::Latch(_));
+    let begins = |observed: &ObservedEtcd| matches!(decided(&world, observed), MemberStep::Latch(_));
     assert!(begins(&observed));
     // A learner does not count, and a member that knows a leader may have a quorum.
     let mut other = observed.clone();
@@ -113,7 +113,7 @@ fn the_data_of_the_others_goes_only_when_the_survivor_has_continued() {
                 MemberStep::Only(k) => format!("only {k}"),
                 MemberStep::DeletePod { ordinal, .. } => format!("pod {ordinal}"),
                 MemberStep::DeleteClaim { name, .. } => name.to_string(),
-                MemberStep::Act(Action::WriteInitialCluster(initial)) => format!("{:?}", initial.state),
+                MemberStep::Act(EtcdAction::WriteInitialCluster(initial)) => format!("{:?}", initial.state),
                 _ => String::new(),
             });
             world.pass(Fate::Done);

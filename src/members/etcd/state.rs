@@ -7,7 +7,7 @@ use crate::members::workload::Workload;
 
 /// The settings of a cluster in the Members document.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct EtcdSettings {
     /// The URL at which a member listens for other members.
     pub peer_url: Pattern,
     /// The URL at which a member listens for clients.
@@ -98,19 +98,19 @@ pub enum ClusterState {
 
 /// The observed state of a cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Observed {
+pub struct ObservedEtcd {
     /// The content of the `ConfigMap`; an error if it could not be read.
     pub initial: Result<Option<InitialCluster>, String>,
     /// The list of members, read after a linearizable read on the same member. `None` without such a read: then there
     /// is no quorum.
-    pub members: Option<Vec<Member>>,
+    pub members: Option<Vec<ListedMember>>,
     /// The answers of the members, each from its own endpoint, by ordinal.
-    pub answers: BTreeMap<u32, Answer>,
+    pub answers: BTreeMap<u32, MemberAnswer>,
 }
 
 /// A member as in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct ListedMember {
     /// Its ID, which is never reused.
     pub id: u64,
     /// Its name, which is empty until it has started for the first time.
@@ -121,7 +121,7 @@ pub struct Member {
     pub learner: bool,
 }
 
-impl Member {
+impl ListedMember {
     /// Whether it has ever started. This does not mean that it is running.
     pub fn started(&self) -> bool {
         !self.name.is_empty()
@@ -130,7 +130,7 @@ impl Member {
 
 /// What a member reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct MemberAnswer {
     /// The ID of its cluster.
     pub cluster: u64,
     /// Its own ID.
@@ -159,7 +159,7 @@ pub struct Answer {
     pub quota: Option<u64>,
 }
 
-impl Settings {
+impl EtcdSettings {
     /// The URL at which clients reach the pod of an ordinal. A pod of an older template keeps its scheme until it is
     /// replaced.
     pub fn client_url(&self, ordinal: u32, workload: &Workload) -> String {
@@ -170,7 +170,7 @@ impl Settings {
     }
 }
 
-impl Answer {
+impl MemberAnswer {
     /// Whether an alarm reports that its own data is corrupt.
     pub fn is_corrupt(&self) -> bool {
         self.alarms.contains(&Alarm { member: self.member, kind: AlarmKind::Corrupt })
@@ -215,7 +215,7 @@ impl Alarm {
 
 /// The actions of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum EtcdAction {
     /// Writes the `ConfigMap`.
     WriteInitialCluster(InitialCluster),
     /// Sends a call to the cluster.

@@ -2,7 +2,7 @@
 
 use super::decide::decide;
 use super::decide_tests::{call, removes, stopped};
-use super::state::{Action, Alarm, AlarmKind, Call, Defragmentation, NoSpace, Observed};
+use super::state::{Alarm, AlarmKind, Call, Defragmentation, EtcdAction, NoSpace, ObservedEtcd};
 use super::world_tests::World;
 use crate::members::driver::MemberStep;
 use crate::members::workload::Reclaimed;
@@ -10,7 +10,7 @@ use crate::members::workload::Reclaimed;
 const MIB: u64 = 1 << 20;
 
 /// Three members at rest, of which the first is the leader, with files of 200 MiB, of which this much is in use.
-fn with_files(used: u64) -> (World, Observed) {
+fn with_files(used: u64) -> (World, ObservedEtcd) {
     let mut world = World::grown(3);
     world.leader = world.member(0).unwrap().id;
     let mut observed = world.observed();
@@ -20,11 +20,11 @@ fn with_files(used: u64) -> (World, Observed) {
     (world, observed)
 }
 
-fn decided(world: &World, observed: &Observed) -> MemberStep<Action> {
+fn decided(world: &World, observed: &ObservedEtcd) -> MemberStep<EtcdAction> {
     decide(&world.settings, &world.workload(), observed, &world.target, &world.noted(observed), world.now)
 }
 
-fn with_alarm(world: &World, observed: &mut Observed, ordinal: u32, kind: AlarmKind) -> Alarm {
+fn with_alarm(world: &World, observed: &mut ObservedEtcd, ordinal: u32, kind: AlarmKind) -> Alarm {
     let alarm = Alarm { member: world.member(ordinal).unwrap().id, kind };
     for answer in observed.answers.values_mut() {
         answer.alarms.push(alarm);
@@ -32,9 +32,9 @@ fn with_alarm(world: &World, observed: &mut Observed, ordinal: u32, kind: AlarmK
     alarm
 }
 
-fn defragmented(step: MemberStep<Action>) -> u32 {
+fn defragmented(step: MemberStep<EtcdAction>) -> u32 {
     match step {
-        MemberStep::Act(Action::Call { call: Call::Defragment { ordinal, .. }, via, .. }) => {
+        MemberStep::Act(EtcdAction::Call { call: Call::Defragment { ordinal, .. }, via, .. }) => {
             assert_eq!(ordinal, via, "it is the member itself that is called");
             ordinal
         }
@@ -77,9 +77,9 @@ fn nobody_is_defragmented_while_another_is_away_or_joins() {
 }
 
 /// Expects a call, after which the status stores something.
-fn called(world: &mut World, observed: &Observed) -> Call {
+fn called(world: &mut World, observed: &ObservedEtcd) -> Call {
     match decided(world, observed) {
-        MemberStep::ActThen { action: Action::Call { call, .. }, latch } => {
+        MemberStep::ActThen { action: EtcdAction::Call { call, .. }, latch } => {
             world.latch = latch;
             call
         }
@@ -88,14 +88,14 @@ fn called(world: &mut World, observed: &Observed) -> Call {
 }
 
 /// Three members, one of which has reached its quota; nothing shows that there are holes.
-fn without_space() -> (World, Observed, Alarm) {
+fn without_space() -> (World, ObservedEtcd, Alarm) {
     let (world, mut observed) = with_files(200);
     let alarm = with_alarm(&world, &mut observed, 1, AlarmKind::NoSpace);
     (world, observed, alarm)
 }
 
 /// Deletes the history; after the rewrite each file has this many MiB.
-fn reclaim(world: &mut World, observed: &mut Observed, size: u64) {
+fn reclaim(world: &mut World, observed: &mut ObservedEtcd, size: u64) {
     assert_eq!(called(world, observed), Call::Compact { revision: world.revision });
     assert!(matches!(decided(world, observed), MemberStep::Wait { .. }), "each compacts in its own time");
     world.now += 3;

@@ -4,18 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::decide::decide;
-use super::state::{Action, Answer, Call, ClusterState, InitialCluster, Member, NoSpace, Observed, Settings, Version};
+use super::state::{
+    Call, ClusterState, EtcdAction, EtcdSettings, InitialCluster, ListedMember, MemberAnswer, NoSpace, ObservedEtcd,
+    Version,
+};
 use crate::members::driver::MemberStep;
 use crate::members::url::Pattern;
-use crate::members::workload::{Exit, Latch, Mode, Pod, PodPhase, Target, VolumeClaim, Workload};
+use crate::members::workload::{Exit, Latch, Mode, Pod, PodPhase, VolumeClaim, Workload, WorkloadTarget};
 
 pub(super) const CLUSTER: u64 = 0xc1;
 
 /// The whole world.
 #[derive(Clone)]
 pub(super) struct World {
-    pub settings: Settings,
-    pub target: Target,
+    pub settings: EtcdSettings,
+    pub target: WorkloadTarget,
     pub latch: Latch,
     pub now: i64,
     pub replicas: u32,
@@ -29,7 +32,7 @@ pub(super) struct World {
     pub claims: BTreeMap<u32, VolumeClaim>,
     /// The member whose data a claim contains, by the claim's uid.
     pub disks: BTreeMap<Box<str>, u64>,
-    pub members: Vec<Member>,
+    pub members: Vec<ListedMember>,
     removed: BTreeSet<u64>,
     /// Ordinals with a running process.
     running: BTreeSet<u32>,
@@ -66,7 +69,7 @@ impl World {
     pub fn new(size: u32) -> Self {
         let pattern = |port| Pattern::new(&format!("http://$(POD).peer.ns.svc:{port}"), "e").expect("it has a pod");
         Self {
-            settings: Settings {
+            settings: EtcdSettings {
                 peer_url: pattern(2380),
                 client_url: pattern(2379),
                 join_deadline: 300,
@@ -77,7 +80,7 @@ impl World {
                 learners: true,
                 quota: None,
             },
-            target: Target::of(size),
+            target: WorkloadTarget::of(size),
             latch: Latch::default(),
             now: 1_000_000,
             replicas: 0,
@@ -117,11 +120,11 @@ impl World {
         self.next
     }
 
-    pub fn ordinal(&self, member: &Member) -> Option<u32> {
+    pub fn ordinal(&self, member: &ListedMember) -> Option<u32> {
         self.settings.peer_url.ordinal(&member.peer_urls[0])
     }
 
-    pub fn member(&self, ordinal: u32) -> Option<&Member> {
+    pub fn member(&self, ordinal: u32) -> Option<&ListedMember> {
         self.members.iter().find(|member| self.ordinal(member) == Some(ordinal))
     }
 
@@ -129,7 +132,7 @@ impl World {
         // A long number, so that no other number looks like it.
         let id = 0xfeed_0000_0000_0000 + self.fresh();
         let peer_urls = vec![self.settings.peer_url.url(ordinal)];
-        self.members.push(Member { id, name: String::new(), peer_urls, learner });
+        self.members.push(ListedMember { id, name: String::new(), peer_urls, learner });
         id
     }
 
@@ -143,7 +146,7 @@ impl World {
     fn alive(&self, ordinal: u32) -> bool {
         self.running.contains(&ordinal)
             && !self.down.contains(&ordinal)
-            && self.member(ordinal).is_some_and(Member::started)
+            && self.member(ordinal).is_some_and(ListedMember::started)
     }
 
     fn voters(&self) -> Vec<u32> {
@@ -166,7 +169,7 @@ impl World {
         self.has_quorum() || self.healthy() > 0 && self.healthy() + usize::from(one_more) > voting / 2
     }
 
-    fn alive_member(&self, member: &Member) -> bool {
+    fn alive_member(&self, member: &ListedMember) -> bool {
         self.ordinal(member).is_some_and(|k| self.alive(k))
     }
 
@@ -194,13 +197,13 @@ impl World {
         }
     }
 
-    pub fn observed(&self) -> Observed {
+    pub fn observed(&self) -> ObservedEtcd {
         let quorum = self.has_quorum();
         let answer = |k: &u32| {
             let member = self.member(*k)?;
             Some((
                 *k,
-                Answer {
+                MemberAnswer {
                     cluster: CLUSTER,
                     member: member.id,
                     linearizable: quorum && !member.learner,
@@ -214,20 +217,20 @@ impl World {
                 },
             ))
         };
-        Observed {
+        ObservedEtcd {
             initial: Ok(self.initial.clone()),
             members: quorum.then(|| self.members.clone()),
             answers: self.running.iter().filter(|k| self.alive(**k)).filter_map(answer).collect(),
         }
     }
 
-    pub fn decide(&self) -> MemberStep<Action> {
+    pub fn decide(&self) -> MemberStep<EtcdAction> {
         let latch = self.noted(&self.observed());
         decide(&self.settings, &self.workload(), &self.observed(), &self.target, &latch, self.now)
     }
 
     /// The latch, with the claims of members as a separate pass would store them.
-    pub fn noted(&self, observed: &Observed) -> Latch {
+    pub fn noted(&self, observed: &ObservedEtcd) -> Latch {
         let Latch { claims, answered, position, .. } = self.latch.clone();
         match decide(&self.settings, &self.workload(), observed, &self.target, &self.latch, self.now) {
             MemberStep::Latch(new) if (Latch { position, claims, answered, ..new.clone() }) == self.latch => {
@@ -280,8 +283,8 @@ impl World {
                 pod.terminating = true;
                 self.running.remove(&ordinal);
             }
-            MemberStep::Act(Action::WriteInitialCluster(initial)) => self.initial = Some(initial),
-            MemberStep::Act(Action::Call { call, .. }) => {
+            MemberStep::Act(EtcdAction::WriteInitialCluster(initial)) => self.initial = Some(initial),
+            MemberStep::Act(EtcdAction::Call { call, .. }) => {
                 self.calls.push(call.clone());
                 match fate {
                     Fate::Lost => {}
@@ -306,7 +309,7 @@ impl World {
                 }
             }
             Call::AddVoter { ordinal, .. } => {
-                if self.member(*ordinal).is_none() && self.members.iter().all(Member::started) {
+                if self.member(*ordinal).is_none() && self.members.iter().all(ListedMember::started) {
                     self.add_member(*ordinal, false);
                 }
             }
@@ -331,11 +334,11 @@ impl World {
     }
 
     /// Checks what the operator must never do.
-    fn check(&self, step: &MemberStep<Action>) {
+    fn check(&self, step: &MemberStep<EtcdAction>) {
         let voting = self.voters().len();
         let highest = self.voters().into_iter().max();
         match step {
-            MemberStep::Act(Action::Call { call, via, cluster, .. }) => {
+            MemberStep::Act(EtcdAction::Call { call, via, cluster, .. }) => {
                 assert!(self.has_quorum() && self.target.mode == Mode::Run, "I10: {call:?} without a quorum");
                 assert!(self.alive(*via) && *cluster == CLUSTER, "{call:?} goes to a member that does not answer");
                 match call {
@@ -377,10 +380,10 @@ impl World {
                     | Call::Disarm(_) => {}
                 }
             }
-            MemberStep::Act(Action::WriteInitialCluster(initial)) if initial.state == ClusterState::New => {
+            MemberStep::Act(EtcdAction::WriteInitialCluster(initial)) if initial.state == ClusterState::New => {
                 assert!(!self.latch.bootstrapped && self.members.is_empty(), "I3: another cluster could start");
             }
-            MemberStep::Act(Action::WriteInitialCluster(initial)) if initial.state == ClusterState::Forced => {
+            MemberStep::Act(EtcdAction::WriteInitialCluster(initial)) if initial.state == ClusterState::Forced => {
                 let survivor = self.latch.recovery.as_ref().expect("the user said so").survivor;
                 let others = self.pods.iter().filter(|(k, pod)| **k != survivor && !pod.terminating).count();
                 assert!(self.start == survivor && self.replicas == 1 && others == 0, "another pod could start alone");
@@ -481,7 +484,7 @@ impl World {
     fn start(&mut self, k: u32) {
         let ends = |code, message: &str| Some(Exit { code, message: message.into(), running_since: None });
         let Some(claim) = self.claims.get(&k) else { return };
-        if self.running.contains(&k) && self.member(k).is_some_and(Member::started) {
+        if self.running.contains(&k) && self.member(k).is_some_and(ListedMember::started) {
             return self
                 .pods
                 .get_mut(&k)

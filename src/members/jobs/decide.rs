@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use super::job::{Ended, Run, SeenJob, Sizes, State};
-use crate::members::document::{Event, ScaleHook};
+use super::job::{Ended, JobRun, JobState, SeenJob, Sizes};
+use crate::members::document::{ScaleEvent, ScaleHook};
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Target, Workload};
+use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Workload, WorkloadTarget};
 
 /// Seconds until a hook that answered "not yet" is run again.
 const LATER: i64 = 5;
@@ -20,7 +20,7 @@ const CONTROLLER: Duration = Duration::from_secs(2);
 
 /// The observed Jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Observed {
+pub struct ObservedJobs {
     /// The Jobs that exist.
     pub jobs: Vec<SeenJob>,
     /// Why they cannot be observed, if they cannot.
@@ -29,9 +29,9 @@ pub struct Observed {
 
 /// The actions of this driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum JobsAction {
     /// Creates the Job of a run.
-    Start(Run, Sizes),
+    Start(JobRun, Sizes),
     /// Deletes the Job of a run that a later run has replaced.
     Forget {
         /// Its name.
@@ -47,13 +47,13 @@ pub struct View<'a> {
     /// The StatefulSet, its pods and claims.
     pub workload: &'a Workload,
     /// The Jobs.
-    pub observed: &'a Observed,
+    pub observed: &'a ObservedJobs,
     /// The hooks of this stateful set, in order.
     pub hooks: &'a [ScaleHook],
     /// Name of the [`Set`](crate::members::document::Set).
     pub set: &'a str,
     /// The wanted state.
-    pub target: &'a Target,
+    pub target: &'a WorkloadTarget,
     /// The stored latch.
     pub latch: &'a Latch,
     /// The current time, in seconds since 1970.
@@ -61,7 +61,7 @@ pub struct View<'a> {
 }
 
 /// The next step.
-pub fn decide(view: &View<'_>) -> MemberStep<Action> {
+pub fn decide(view: &View<'_>) -> MemberStep<JobsAction> {
     let View { workload, target, latch, .. } = view;
     if target.mode != Mode::Run {
         return MemberStep::Quiet;
@@ -91,18 +91,18 @@ pub fn decide(view: &View<'_>) -> MemberStep<Action> {
 
 /// The step that has to precede a deletion; `Quiet` if there is none any more. A hook that fails or refuses blocks the
 /// deletion, which cannot be undone. `since` distinguishes this custom resource from another one of the same name.
-pub fn before_deletion(view: &View<'_>, since: i64) -> MemberStep<Action> {
+pub fn before_deletion(view: &View<'_>, since: i64) -> MemberStep<JobsAction> {
     if let Some(why) = &view.observed.blind {
         return MemberStep::Wait { why: why.clone(), after: LOOK };
     }
     let moving = Move { kind: MoveKind::Leave, ordinal: 0, since };
     let sizes = Sizes { from: view.workload.replicas, to: 0 };
-    event(view, &moving, Event::BeforeDelete, sizes).unwrap_or(MemberStep::Quiet)
+    event(view, &moving, ScaleEvent::BeforeDelete, sizes).unwrap_or(MemberStep::Quiet)
 }
 
 /// No latch is stored: this is a new StatefulSet, one that was taken over, or one whose custom resource lost its
 /// status.
-fn first_look(view: &View<'_>) -> MemberStep<Action> {
+fn first_look(view: &View<'_>) -> MemberStep<JobsAction> {
     let View { workload, target, latch, .. } = view;
     if workload.replicas == 0
         && let Some(why) = workload.predecessor()
@@ -125,7 +125,7 @@ fn first_look(view: &View<'_>) -> MemberStep<Action> {
 }
 
 /// Decides if nothing is in progress.
-fn next(view: &View<'_>) -> MemberStep<Action> {
+fn next(view: &View<'_>) -> MemberStep<JobsAction> {
     let View { workload, target, latch, now, .. } = view;
     let size = workload.replicas;
     let outdated = |pod: &Pod| workload.is_outdated(pod);
@@ -172,11 +172,11 @@ fn unready(workload: &Workload, ordinal: u32) -> Option<String> {
     }
 }
 
-fn join(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
+fn join(view: &View<'_>, moving: &Move) -> MemberStep<JobsAction> {
     let View { workload, target, latch, .. } = view;
     let k = moving.ordinal;
     if workload.replicas == k {
-        if target.size <= k && !begun(view, moving, Event::BeforeScaleUp) {
+        if target.size <= k && !begun(view, moving, ScaleEvent::BeforeScaleUp) {
             return settled(latch);
         }
         if workload.pods.contains_key(&k) {
@@ -189,7 +189,7 @@ fn join(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
             return step;
         }
         if latch.bootstrapped
-            && let Some(step) = event(view, moving, Event::BeforeScaleUp, Sizes { from: k, to: k + 1 })
+            && let Some(step) = event(view, moving, ScaleEvent::BeforeScaleUp, Sizes { from: k, to: k + 1 })
         {
             return step;
         }
@@ -201,7 +201,7 @@ fn join(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
     if let Some(why) = unready(workload, k) {
         return MemberStep::Wait { why, after: LOOK };
     }
-    let what = if latch.bootstrapped { Event::AfterReady } else { Event::Bootstrap };
+    let what = if latch.bootstrapped { ScaleEvent::AfterReady } else { ScaleEvent::Bootstrap };
     if let Some(step) = event(view, moving, what, Sizes { from: k, to: k + 1 }) {
         return step;
     }
@@ -209,7 +209,7 @@ fn join(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
 }
 
 /// Handles claims that an earlier member of an ordinal left.
-fn clear(view: &View<'_>, k: u32) -> Option<MemberStep<Action>> {
+fn clear(view: &View<'_>, k: u32) -> Option<MemberStep<JobsAction>> {
     let View { workload, target, latch, .. } = view;
     let claims = workload.claims.get(&k).filter(|claims| !claims.is_empty())?;
     if target.adopt_claims && !target.delete_claims {
@@ -229,15 +229,15 @@ fn clear(view: &View<'_>, k: u32) -> Option<MemberStep<Action>> {
     Some(MemberStep::Wait { why: format!("claim {} to go", claims[0].name), after: LOOK })
 }
 
-fn leave(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
+fn leave(view: &View<'_>, moving: &Move) -> MemberStep<JobsAction> {
     let View { workload, target, latch, .. } = view;
     let k = moving.ordinal;
     let sizes = Sizes { from: k + 1, to: k };
     if workload.replicas == k + 1 {
-        if target.size > k && !begun(view, moving, Event::BeforeScaleDown) {
+        if target.size > k && !begun(view, moving, ScaleEvent::BeforeScaleDown) {
             return settled(latch);
         }
-        return event(view, moving, Event::BeforeScaleDown, sizes).unwrap_or(MemberStep::Scale(k));
+        return event(view, moving, ScaleEvent::BeforeScaleDown, sizes).unwrap_or(MemberStep::Scale(k));
     }
     if workload.replicas != k {
         return settled(latch);
@@ -245,7 +245,7 @@ fn leave(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
     if workload.pods.contains_key(&k) {
         return MemberStep::Wait { why: format!("pod {}-{k} to go", workload.name), after: LOOK };
     }
-    if let Some(step) = event(view, moving, Event::AfterGone, sizes) {
+    if let Some(step) = event(view, moving, ScaleEvent::AfterGone, sizes) {
         return step;
     }
     let claims = workload.claims.get(&k).filter(|_| target.delete_claims);
@@ -259,7 +259,7 @@ fn leave(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
     settled(latch)
 }
 
-fn restart(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
+fn restart(view: &View<'_>, moving: &Move) -> MemberStep<JobsAction> {
     let View { workload, latch, .. } = view;
     let k = moving.ordinal;
     let sizes = Sizes { from: workload.replicas, to: workload.replicas };
@@ -278,38 +278,44 @@ fn restart(view: &View<'_>, moving: &Move) -> MemberStep<Action> {
         None => {}
     }
     if is_new {
-        return event(view, moving, Event::AfterRestart, sizes).unwrap_or_else(|| settled(latch));
+        return event(view, moving, ScaleEvent::AfterRestart, sizes).unwrap_or_else(|| settled(latch));
     }
     if let Some(why) = (0..workload.replicas).find_map(|other| unready(workload, other)) {
         return MemberStep::Wait { why, after: LOOK };
     }
     let evict = MemberStep::EvictPod { ordinal: k, uid: pod.uid.clone() };
-    event(view, moving, Event::BeforeRestart, sizes).unwrap_or(evict)
+    event(view, moving, ScaleEvent::BeforeRestart, sizes).unwrap_or(evict)
 }
 
 /// Ends the current move.
-fn settled(latch: &Latch) -> MemberStep<Action> {
+fn settled(latch: &Latch) -> MemberStep<JobsAction> {
     MemberStep::Latch(Latch { moving: None, ..latch.clone() })
 }
 
 /// Whether a hook of an event has done something that has to be completed.
-fn begun(view: &View<'_>, moving: &Move, event: Event) -> bool {
+fn begun(view: &View<'_>, moving: &Move, event: ScaleEvent) -> bool {
     let of_move = |job: &&SeenJob| {
         job.run.set == view.set
             && job.run.event == event
             && job.run.ordinal == moving.ordinal
             && job.run.since == moving.since
     };
-    let undone = |state: &State| matches!(state, State::Ended(Ended::Later(_) | Ended::Refused(_), _));
+    let undone = |state: &JobState| matches!(state, JobState::Ended(Ended::Later(_) | Ended::Refused(_), _));
     view.observed.jobs.iter().filter(of_move).any(|job| !undone(&job.state))
 }
 
 /// The next step for the hooks of an event; `None` if all of them are done.
-fn event(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes) -> Option<MemberStep<Action>> {
+fn event(view: &View<'_>, moving: &Move, event: ScaleEvent, sizes: Sizes) -> Option<MemberStep<JobsAction>> {
     view.hooks.iter().filter(|hook| hook.events.contains(&event)).find_map(|hook| one(view, moving, event, sizes, hook))
 }
 
-fn one(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes, hook: &ScaleHook) -> Option<MemberStep<Action>> {
+fn one(
+    view: &View<'_>,
+    moving: &Move,
+    event: ScaleEvent,
+    sizes: Sizes,
+    hook: &ScaleHook,
+) -> Option<MemberStep<JobsAction>> {
     let same = |job: &&SeenJob| {
         let run = &job.run;
         run.set == view.set && run.hook == hook.name && run.event == event && run.ordinal == moving.ordinal
@@ -318,12 +324,12 @@ fn one(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes, hook: &ScaleH
     let current = |job: &&&SeenJob| job.run.since == moving.since && job.run.digest == hook.digest;
     let newest = jobs.iter().filter(current).max_by_key(|job| job.run.attempt);
     if let Some(old) = jobs.iter().find(|job| newest.is_none_or(|newest| newest.name != job.name)) {
-        if old.state == State::Running {
+        if old.state == JobState::Running {
             return Some(MemberStep::Wait { why: format!("Job {}", old.name), after: LOOK });
         }
-        return Some(MemberStep::Act(Action::Forget { name: old.name.clone(), uid: old.uid.clone() }));
+        return Some(MemberStep::Act(JobsAction::Forget { name: old.name.clone(), uid: old.uid.clone() }));
     }
-    let run = |attempt| Run {
+    let run = |attempt| JobRun {
         set: view.set.to_owned(),
         hook: hook.name.clone(),
         event,
@@ -332,30 +338,30 @@ fn one(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes, hook: &ScaleH
         attempt,
         digest: hook.digest.clone(),
     };
-    let Some(job) = newest else { return Some(MemberStep::Act(Action::Start(run(0), sizes))) };
+    let Some(job) = newest else { return Some(MemberStep::Act(JobsAction::Start(run(0), sizes))) };
     let name = &job.name;
-    let again = MemberStep::Act(Action::Start(run(job.run.attempt + 1), sizes));
+    let again = MemberStep::Act(JobsAction::Start(run(job.run.attempt + 1), sizes));
     let failed = (FIRST_PAUSE << job.run.attempt.min(10)).min(LAST_PAUSE);
     let told = |message: &str| if message.is_empty() { String::new() } else { format!(": {message}") };
     let (ended, pause, why) = match &job.state {
-        State::Running => return Some(MemberStep::Wait { why: format!("{event} hook, Job {name}"), after: LOOK }),
-        State::Ended(Ended::Done, _) => return None,
-        State::Ended(Ended::Unknown { pod_remains: true }, _) => {
+        JobState::Running => return Some(MemberStep::Wait { why: format!("{event} hook, Job {name}"), after: LOOK }),
+        JobState::Ended(Ended::Done, _) => return None,
+        JobState::Ended(Ended::Unknown { pod_remains: true }, _) => {
             return Some(MemberStep::Wait {
                 why: format!("the pod of Job {name} to go: it ended without an exit code"),
                 after: LOOK,
             });
         }
-        State::Ended(Ended::Unknown { .. }, at) => {
+        JobState::Ended(Ended::Unknown { .. }, at) => {
             (at, failed, format!("{event} hook, Job {name}: it ended without an exit code"))
         }
-        State::Ended(Ended::Later(message), at) => {
+        JobState::Ended(Ended::Later(message), at) => {
             (at, LATER, format!("{event} hook, Job {name}: not yet{}", told(message)))
         }
-        State::Ended(Ended::Refused(message), at) => {
+        JobState::Ended(Ended::Refused(message), at) => {
             (at, LAST_PAUSE, format!("{event} hook, Job {name}: refused{}", told(message)))
         }
-        State::Ended(Ended::Failed(code, message), at) => {
+        JobState::Ended(Ended::Failed(code, message), at) => {
             (at, failed, format!("{event} hook, Job {name}: exit code {code}{}", told(message)))
         }
     };
@@ -363,7 +369,7 @@ fn one(view: &View<'_>, moving: &Move, event: Event, sizes: Sizes, hook: &ScaleH
     if left <= 0 {
         return Some(again);
     }
-    if matches!(job.state, State::Ended(Ended::Refused(_), _)) {
+    if matches!(job.state, JobState::Ended(Ended::Refused(_), _)) {
         return Some(MemberStep::Stop { reason: "HookRefused", why });
     }
     Some(MemberStep::Wait { why, after: Duration::from_secs(left.cast_unsigned()) })

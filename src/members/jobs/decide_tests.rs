@@ -3,19 +3,19 @@ use std::time::Duration;
 
 use serde_json::Map;
 
-use super::{Action, Ended, Observed, Run, SeenJob, Sizes, State, View, before_deletion, decide};
-use crate::members::document::{Event, ScaleHook};
+use super::{Ended, JobRun, JobState, JobsAction, ObservedJobs, SeenJob, Sizes, View, before_deletion, decide};
+use crate::members::document::{ScaleEvent, ScaleHook};
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Target, VolumeClaim, Workload};
+use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, VolumeClaim, Workload, WorkloadTarget};
 
 const NOW: i64 = 1_000;
 
 /// The input of decisions.
 struct World {
     workload: Workload,
-    observed: Observed,
+    observed: ObservedJobs,
     hooks: Vec<ScaleHook>,
-    target: Target,
+    target: WorkloadTarget,
     latch: Latch,
     now: i64,
 }
@@ -32,7 +32,7 @@ fn claim(ordinal: u32, terminating: bool) -> VolumeClaim {
 impl World {
     /// A number of members, all ready, of which `size` are wanted.
     fn of(members: u32, size: u32) -> Self {
-        let hook = |event: Event| ScaleHook {
+        let hook = |event: ScaleEvent| ScaleHook {
             set: "m".into(),
             name: event.as_str().into(),
             events: vec![event],
@@ -47,19 +47,19 @@ impl World {
                 claims: (0..members).map(|k| (k, vec![claim(k, false)])).collect(),
                 ..Workload::example(members)
             },
-            observed: Observed::default(),
+            observed: ObservedJobs::default(),
             hooks: [
-                Event::Bootstrap,
-                Event::BeforeScaleUp,
-                Event::AfterReady,
-                Event::BeforeScaleDown,
-                Event::AfterGone,
-                Event::BeforeRestart,
-                Event::AfterRestart,
+                ScaleEvent::Bootstrap,
+                ScaleEvent::BeforeScaleUp,
+                ScaleEvent::AfterReady,
+                ScaleEvent::BeforeScaleDown,
+                ScaleEvent::AfterGone,
+                ScaleEvent::BeforeRestart,
+                ScaleEvent::AfterRestart,
             ]
             .map(hook)
             .to_vec(),
-            target: Target::of(size),
+            target: WorkloadTarget::of(size),
             latch: Latch {
                 bootstrapped: members > 0,
                 replicas: Some(members),
@@ -80,9 +80,9 @@ impl World {
         self
     }
 
-    fn run(&self, event: Event, attempt: u32) -> Run {
+    fn run(&self, event: ScaleEvent, attempt: u32) -> JobRun {
         let moving = self.latch.moving.as_ref().unwrap();
-        Run {
+        JobRun {
             set: "m".into(),
             hook: event.as_str().into(),
             event,
@@ -93,18 +93,18 @@ impl World {
         }
     }
 
-    fn job(mut self, event: Event, attempt: u32, state: State) -> Self {
+    fn job(mut self, event: ScaleEvent, attempt: u32, state: JobState) -> Self {
         let run = self.run(event, attempt);
         let name = run.name();
         self.observed.jobs.push(SeenJob { uid: format!("u-{name}"), name, run, state });
         self
     }
 
-    fn done(self, event: Event) -> Self {
-        self.job(event, 0, State::Ended(Ended::Done, 950))
+    fn done(self, event: ScaleEvent) -> Self {
+        self.job(event, 0, JobState::Ended(Ended::Done, 950))
     }
 
-    fn decide(&self) -> MemberStep<Action> {
+    fn decide(&self) -> MemberStep<JobsAction> {
         decide(&View {
             workload: &self.workload,
             observed: &self.observed,
@@ -128,8 +128,8 @@ impl World {
     }
 
     #[track_caller]
-    fn starts(&self, event: Event, attempt: u32, from: u32, to: u32) {
-        assert_eq!(self.decide(), MemberStep::Act(Action::Start(self.run(event, attempt), Sizes { from, to })));
+    fn starts(&self, event: ScaleEvent, attempt: u32, from: u32, to: u32) {
+        assert_eq!(self.decide(), MemberStep::Act(JobsAction::Start(self.run(event, attempt), Sizes { from, to })));
     }
 
     #[track_caller]
@@ -189,21 +189,21 @@ fn the_first_member_starts_and_is_bootstrapped_once() {
     assert_eq!(first().decide(), MemberStep::Scale(1), "no member is left to inform");
     let started = || World::of(1, 3).moving(MoveKind::Join, 0).with(|w| w.latch.bootstrapped = false);
     started().with(|w| w.workload.pods.get_mut(&0).unwrap().ready = false).waits("pod db-0: it is not ready");
-    started().starts(Event::Bootstrap, 0, 0, 1);
-    assert!(started().done(Event::Bootstrap).latches(None).bootstrapped);
+    started().starts(ScaleEvent::Bootstrap, 0, 0, 1);
+    assert!(started().done(ScaleEvent::Bootstrap).latches(None).bootstrapped);
 }
 
 #[test]
 fn a_member_joins_in_four_steps() {
     World::of(1, 3).latches(Some((MoveKind::Join, 1)));
     let before = || World::of(1, 3).moving(MoveKind::Join, 1);
-    before().starts(Event::BeforeScaleUp, 0, 1, 2);
-    before().job(Event::BeforeScaleUp, 0, State::Running).waits("before-scale-up hook");
-    assert_eq!(before().done(Event::BeforeScaleUp).decide(), MemberStep::Scale(2));
-    let after = || World::of(2, 3).moving(MoveKind::Join, 1).done(Event::BeforeScaleUp);
+    before().starts(ScaleEvent::BeforeScaleUp, 0, 1, 2);
+    before().job(ScaleEvent::BeforeScaleUp, 0, JobState::Running).waits("before-scale-up hook");
+    assert_eq!(before().done(ScaleEvent::BeforeScaleUp).decide(), MemberStep::Scale(2));
+    let after = || World::of(2, 3).moving(MoveKind::Join, 1).done(ScaleEvent::BeforeScaleUp);
     after().with(|w| drop(w.workload.pods.remove(&1))).waits("pod db-1: it does not exist yet");
-    after().starts(Event::AfterReady, 0, 1, 2);
-    after().done(Event::AfterReady).latches(None);
+    after().starts(ScaleEvent::AfterReady, 0, 1, 2);
+    after().done(ScaleEvent::AfterReady).latches(None);
     // All existing members have to be ready first.
     World::of(2, 3).with(|w| w.workload.pods.get_mut(&0).unwrap().ready = false).waits("pod db-0");
 }
@@ -212,17 +212,17 @@ fn a_member_joins_in_four_steps() {
 fn a_member_leaves_in_order_and_its_claim_last() {
     World::of(3, 1).latches(Some((MoveKind::Leave, 2)));
     let before = || World::of(3, 1).moving(MoveKind::Leave, 2);
-    before().starts(Event::BeforeScaleDown, 0, 3, 2);
-    assert_eq!(before().done(Event::BeforeScaleDown).decide(), MemberStep::Scale(2));
+    before().starts(ScaleEvent::BeforeScaleDown, 0, 3, 2);
+    assert_eq!(before().done(ScaleEvent::BeforeScaleDown).decide(), MemberStep::Scale(2));
     let lowered = || {
-        World::of(2, 1).moving(MoveKind::Leave, 2).done(Event::BeforeScaleDown).with(|w| {
+        World::of(2, 1).moving(MoveKind::Leave, 2).done(ScaleEvent::BeforeScaleDown).with(|w| {
             w.workload.claims.insert(2, vec![claim(2, false)]);
             w.latch.claims.insert(2, vec!["u-data-db-2".into()]);
         })
     };
     lowered().with(|w| drop(w.workload.pods.insert(2, pod(2)))).waits("pod db-2 to go");
-    lowered().starts(Event::AfterGone, 0, 3, 2);
-    let gone = || lowered().done(Event::AfterGone);
+    lowered().starts(ScaleEvent::AfterGone, 0, 3, 2);
+    let gone = || lowered().done(ScaleEvent::AfterGone);
     let deletion = MemberStep::DeleteClaim { name: "data-db-2".into(), uid: "u-data-db-2".into() };
     assert_eq!(gone().decide(), deletion);
     gone().with(|w| drop(w.workload.claims.insert(2, vec![claim(2, true)]))).waits("claim data-db-2 to go");
@@ -234,14 +234,14 @@ fn a_member_leaves_in_order_and_its_claim_last() {
 
 #[test]
 fn a_size_that_changes_while_a_member_moves_is_followed_once_that_is_safe() {
-    let refused = State::Ended(Ended::Refused("no".into()), 990);
+    let refused = JobState::Ended(Ended::Refused("no".into()), 990);
     World::of(3, 3).moving(MoveKind::Leave, 2).latches(None);
-    World::of(3, 3).moving(MoveKind::Leave, 2).job(Event::BeforeScaleDown, 0, refused.clone()).latches(None);
-    let told = World::of(3, 3).moving(MoveKind::Leave, 2).done(Event::BeforeScaleDown);
+    World::of(3, 3).moving(MoveKind::Leave, 2).job(ScaleEvent::BeforeScaleDown, 0, refused.clone()).latches(None);
+    let told = World::of(3, 3).moving(MoveKind::Leave, 2).done(ScaleEvent::BeforeScaleDown);
     assert_eq!(told.decide(), MemberStep::Scale(2), "it has left already");
     World::of(1, 1).moving(MoveKind::Join, 1).latches(None);
-    World::of(1, 1).moving(MoveKind::Join, 1).job(Event::BeforeScaleUp, 0, refused).latches(None);
-    let told = World::of(1, 1).moving(MoveKind::Join, 1).done(Event::BeforeScaleUp);
+    World::of(1, 1).moving(MoveKind::Join, 1).job(ScaleEvent::BeforeScaleUp, 0, refused).latches(None);
+    let told = World::of(1, 1).moving(MoveKind::Join, 1).done(ScaleEvent::BeforeScaleUp);
     assert_eq!(told.decide(), MemberStep::Scale(2), "it joins, and leaves then");
 }
 
@@ -257,7 +257,7 @@ fn volumes_of_an_earlier_member_are_deleted_adopted_or_refused() {
     assert!(matches!(joining(true, false, false).decide(), MemberStep::DeleteClaim { .. }));
     joining(true, false, true).waits("claim data-db-1 to go");
     assert!(matches!(joining(false, false, false).decide(), MemberStep::Stop { reason: "OrphanedVolumes", .. }));
-    joining(false, true, false).starts(Event::BeforeScaleUp, 0, 1, 2);
+    joining(false, true, false).starts(ScaleEvent::BeforeScaleUp, 0, 1, 2);
 }
 
 #[test]
@@ -276,8 +276,8 @@ fn a_claim_that_no_member_had_is_never_deleted() {
     // This includes the case that another member leaves, and that the claim came after the member's own was deleted.
     restored(MoveKind::Leave, 1)
         .with(|w| w.target.size = 1)
-        .done(Event::BeforeScaleDown)
-        .done(Event::AfterGone)
+        .done(ScaleEvent::BeforeScaleDown)
+        .done(ScaleEvent::AfterGone)
         .latches(None);
     // A claim that was created for a pod, after somebody scaled by hand, belongs to the StatefulSet. A claim that the
     // pod found does not.
@@ -297,38 +297,42 @@ fn a_claim_that_no_member_had_is_never_deleted() {
 #[test]
 fn exit_codes_mean_what_the_contract_says() {
     let joining = |ended: Ended, attempt: u32| {
-        World::of(1, 2).moving(MoveKind::Join, 1).job(Event::BeforeScaleUp, attempt, State::Ended(ended, NOW - 1))
+        World::of(1, 2).moving(MoveKind::Join, 1).job(
+            ScaleEvent::BeforeScaleUp,
+            attempt,
+            JobState::Ended(ended, NOW - 1),
+        )
     };
     let later = joining(Ended::Later("busy".into()), 0);
     assert_eq!(later.waits("not yet: busy"), Duration::from_secs(4));
-    later.with(|w| w.now += 5).starts(Event::BeforeScaleUp, 1, 1, 2);
+    later.with(|w| w.now += 5).starts(ScaleEvent::BeforeScaleUp, 1, 1, 2);
     let failed = |attempt| joining(Ended::Failed(2, "x".into()), attempt);
     for (attempt, pause) in [(0, 4), (1, 9), (2, 19), (6, 299), (60, 299)] {
         assert_eq!(failed(attempt).waits("exit code 2: x"), Duration::from_secs(pause));
     }
-    failed(2).with(|w| w.now += 20).starts(Event::BeforeScaleUp, 3, 1, 2);
+    failed(2).with(|w| w.now += 20).starts(ScaleEvent::BeforeScaleUp, 3, 1, 2);
     let refused = joining(Ended::Refused("a backup runs".into()), 0);
     match refused.decide() {
         MemberStep::Stop { reason: "HookRefused", why } => assert!(why.ends_with("refused: a backup runs"), "{why}"),
         step => panic!("{step:?}"),
     }
-    refused.with(|w| w.now += 300).starts(Event::BeforeScaleUp, 1, 1, 2);
+    refused.with(|w| w.now += 300).starts(ScaleEvent::BeforeScaleUp, 1, 1, 2);
     joining(Ended::Unknown { pod_remains: true }, 0).with(|w| w.now += 999).waits("the pod of Job");
-    joining(Ended::Unknown { pod_remains: false }, 0).with(|w| w.now += 5).starts(Event::BeforeScaleUp, 1, 1, 2);
+    joining(Ended::Unknown { pod_remains: false }, 0).with(|w| w.now += 5).starts(ScaleEvent::BeforeScaleUp, 1, 1, 2);
 }
 
 #[test]
 fn a_run_of_another_time_or_of_another_job_does_not_count() {
-    let joining = || World::of(1, 2).moving(MoveKind::Join, 1).done(Event::BeforeScaleUp);
+    let joining = || World::of(1, 2).moving(MoveKind::Join, 1).done(ScaleEvent::BeforeScaleUp);
     let forgets = |world: World| match world.decide() {
-        MemberStep::Act(Action::Forget { .. }) => {}
+        MemberStep::Act(JobsAction::Forget { .. }) => {}
         step => panic!("{step:?}"),
     };
     forgets(joining().with(|w| w.latch.moving.as_mut().unwrap().since = 901));
     forgets(joining().with(|w| w.hooks[1].digest = "e".into()));
     // The run before a later attempt is deleted.
-    forgets(joining().job(Event::BeforeScaleUp, 1, State::Running));
-    let running = World::of(1, 2).moving(MoveKind::Join, 1).job(Event::BeforeScaleUp, 0, State::Running);
+    forgets(joining().job(ScaleEvent::BeforeScaleUp, 1, JobState::Running));
+    let running = World::of(1, 2).moving(MoveKind::Join, 1).job(ScaleEvent::BeforeScaleUp, 0, JobState::Running);
     running.with(|w| w.hooks[1].digest = "e".into()).waits("Job before-scale-up-1-");
     // Without hooks nothing waits.
     assert_eq!(joining().with(|w| w.hooks.clear()).decide(), MemberStep::Scale(2));
@@ -339,15 +343,15 @@ fn pods_of_an_old_template_are_rolled_from_the_highest_ordinal() {
     let old = || World::of(2, 2).with(|w| w.workload.update_revision = "r2".into());
     old().latches(Some((MoveKind::Restart, 1)));
     let rolling = || old().moving(MoveKind::Restart, 1);
-    rolling().starts(Event::BeforeRestart, 0, 2, 2);
+    rolling().starts(ScaleEvent::BeforeRestart, 0, 2, 2);
     let evict = MemberStep::EvictPod { ordinal: 1, uid: "pod-1".into() };
-    assert_eq!(rolling().done(Event::BeforeRestart).decide(), evict);
+    assert_eq!(rolling().done(ScaleEvent::BeforeRestart).decide(), evict);
     let unready = |w: &mut World| w.workload.pods.get_mut(&0).unwrap().ready = false;
-    rolling().done(Event::BeforeRestart).with(unready).waits("pod db-0");
+    rolling().done(ScaleEvent::BeforeRestart).with(unready).waits("pod db-0");
     let new = |w: &mut World| w.workload.pods.get_mut(&1).unwrap().revision = "r2".into();
-    let come_back = || rolling().done(Event::BeforeRestart).with(new);
-    come_back().starts(Event::AfterRestart, 0, 2, 2);
-    come_back().done(Event::AfterRestart).latches(None);
+    let come_back = || rolling().done(ScaleEvent::BeforeRestart).with(new);
+    come_back().starts(ScaleEvent::AfterRestart, 0, 2, 2);
+    come_back().done(ScaleEvent::AfterRestart).latches(None);
     // A pod that the old template broke is deleted first, before anything else.
     let broken = old().with(unready).with(|w| w.target.size = 5);
     assert_eq!(broken.decide(), MemberStep::DeletePod { ordinal: 0, uid: "pod-0".into() });
@@ -357,12 +361,12 @@ fn pods_of_an_old_template_are_rolled_from_the_highest_ordinal() {
 
 #[test]
 fn a_hook_before_a_deletion_holds_it_up_while_it_refuses_or_fails() {
-    let world = |attempt: u32, state: Option<State>| {
+    let world = |attempt: u32, state: Option<JobState>| {
         let mut world = World::of(2, 2).moving(MoveKind::Leave, 0);
-        world.hooks[0].events = vec![Event::BeforeDelete];
-        world.hooks[0].name = Event::BeforeDelete.as_str().into();
+        world.hooks[0].events = vec![ScaleEvent::BeforeDelete];
+        world.hooks[0].name = ScaleEvent::BeforeDelete.as_str().into();
         match state {
-            Some(state) => world.job(Event::BeforeDelete, attempt, state),
+            Some(state) => world.job(ScaleEvent::BeforeDelete, attempt, state),
             None => world,
         }
     };
@@ -372,18 +376,18 @@ fn a_hook_before_a_deletion_holds_it_up_while_it_refuses_or_fails() {
         before_deletion(&view, 900)
     };
     match step(world(0, None)) {
-        MemberStep::Act(Action::Start(run, sizes)) => {
-            assert_eq!((run.event, sizes), (Event::BeforeDelete, Sizes { from: 2, to: 0 }));
+        MemberStep::Act(JobsAction::Start(run, sizes)) => {
+            assert_eq!((run.event, sizes), (ScaleEvent::BeforeDelete, Sizes { from: 2, to: 0 }));
         }
         step => panic!("{step:?}"),
     }
-    assert!(matches!(step(world(0, Some(State::Running))), MemberStep::Wait { .. }));
-    assert_eq!(step(world(0, Some(State::Ended(Ended::Done, 950)))), MemberStep::Quiet);
-    let failed = |attempt| step(world(attempt, Some(State::Ended(Ended::Failed(1, String::new()), NOW))));
+    assert!(matches!(step(world(0, Some(JobState::Running))), MemberStep::Wait { .. }));
+    assert_eq!(step(world(0, Some(JobState::Ended(Ended::Done, 950)))), MemberStep::Quiet);
+    let failed = |attempt| step(world(attempt, Some(JobState::Ended(Ended::Failed(1, String::new()), NOW))));
     for attempt in [0, 4, 40] {
         assert!(matches!(failed(attempt), MemberStep::Wait { .. }), "it is never given up");
     }
-    let refused = State::Ended(Ended::Refused("in use".into()), NOW);
+    let refused = JobState::Ended(Ended::Refused("in use".into()), NOW);
     assert!(matches!(step(world(9, Some(refused))), MemberStep::Stop { .. }));
 }
 
@@ -416,12 +420,12 @@ fn every_size_is_reached_from_every_other_and_each_step_is_found_again() {
                     assert!(ordinal >= world.workload.replicas, "no claim of a member goes");
                     world.workload.claims.remove(&ordinal);
                 }
-                MemberStep::Act(Action::Start(run, _)) => {
+                MemberStep::Act(JobsAction::Start(run, _)) => {
                     let name = run.name();
-                    let state = State::Ended(Ended::Done, world.now);
+                    let state = JobState::Ended(Ended::Done, world.now);
                     world.observed.jobs.push(SeenJob { uid: name.clone(), name, run, state });
                 }
-                MemberStep::Act(Action::Forget { name, .. }) => world.observed.jobs.retain(|job| job.name != name),
+                MemberStep::Act(JobsAction::Forget { name, .. }) => world.observed.jobs.retain(|job| job.name != name),
                 step => panic!("{step:?}"),
             }
         }

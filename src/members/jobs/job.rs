@@ -3,7 +3,7 @@
 use crate::names;
 use serde_json::{Map, Value, json};
 
-use crate::members::document::{Event, ScaleHook, Set};
+use crate::members::document::{ScaleEvent, ScaleHook, Set};
 use crate::object::conditions::{Condition, Conditions};
 use crate::release::digest::Hasher;
 use crate::release::owner::{CHART_LABEL, Owner};
@@ -16,13 +16,13 @@ pub const RUN: &str = names::SCALE_HOOK_RUN;
 
 /// Identifies a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct JobRun {
     /// Name of the [`Set`].
     pub set: String,
     /// Name of the hook's Job in the chart.
     pub hook: String,
     /// The event that it runs for.
-    pub event: Event,
+    pub event: ScaleEvent,
     /// The ordinal that it runs for.
     pub ordinal: u32,
     /// When the move of the ordinal began.
@@ -44,7 +44,7 @@ pub struct Sizes {
 
 /// The state of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum JobState {
     /// It has not ended.
     Running,
     /// It has ended, at a time in seconds since 1970.
@@ -73,16 +73,16 @@ pub enum Ended {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenJob {
     /// The run.
-    pub run: Run,
+    pub run: JobRun,
     /// Its name.
     pub name: String,
     /// Its uid.
     pub uid: String,
     /// Its state.
-    pub state: State,
+    pub state: JobState,
 }
 
-impl Run {
+impl JobRun {
     /// The name of its Job.
     pub fn name(&self) -> String {
         let mut hasher = Hasher::default();
@@ -100,7 +100,7 @@ impl Run {
         Some(Self {
             set: words.next()?.to_owned(),
             hook: words.next()?.to_owned(),
-            event: Event::parse(words.next()?)?,
+            event: ScaleEvent::parse(words.next()?)?,
             ordinal: words.next()?.parse().ok()?,
             since: words.next()?.parse().ok()?,
             attempt: words.next()?.parse().ok()?,
@@ -111,7 +111,7 @@ impl Run {
 
 /// The Job of a run: the chart's Job with a single attempt, and with the parameters of the run in the environment of
 /// all its containers.
-pub fn body(hook: &ScaleHook, run: &Run, set: &Set, sizes: Sizes, owner: &Owner) -> Value {
+pub fn body(hook: &ScaleHook, run: &JobRun, set: &Set, sizes: Sizes, owner: &Owner) -> Value {
     let mut job = hook.job.clone();
     let mut metadata = match job.remove("metadata") {
         Some(Value::Object(metadata)) => metadata,
@@ -171,7 +171,7 @@ pub fn body(hook: &ScaleHook, run: &Run, set: &Set, sizes: Sizes, owner: &Owner)
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
 }
 
-fn environment(run: &Run, set: &Set, sizes: Sizes) -> [(&'static str, String); 5] {
+fn environment(run: &JobRun, set: &Set, sizes: Sizes) -> [(&'static str, String); 5] {
     let pod = |ordinal: u32| format!("{}-{ordinal}", set.target);
     let address = |ordinal: u32| match set.service.as_str() {
         "" => pod(ordinal),
@@ -202,12 +202,12 @@ pub fn read(job: &Value, pods: &[Value], hooks: &[ScaleHook]) -> Option<SeenJob>
         return None;
     }
     let text = |key: &str| metadata.get(key).and_then(Value::as_str).map(str::to_owned);
-    let run = Run::read(metadata.get("annotations")?.get(RUN)?.as_str()?)?;
+    let run = JobRun::read(metadata.get("annotations")?.get(RUN)?.as_str()?)?;
     let (name, uid) = (text("name")?, text("uid")?);
     let condition = |name: &str| Conditions::of_object(job).get(name).filter(|condition| condition.is_true());
     let at = |c: Condition<'_>| c.since().parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second);
     let state = match (condition("Complete"), condition("Failed")) {
-        (Some(complete), _) => State::Ended(Ended::Done, at(complete)),
+        (Some(complete), _) => JobState::Ended(Ended::Done, at(complete)),
         (None, Some(failed)) => {
             let container = hooks.iter().find(|h| h.name == run.hook && h.set == run.set);
             let container = container.and_then(|h| h.container.as_deref());
@@ -215,9 +215,9 @@ pub fn read(job: &Value, pods: &[Value], hooks: &[ScaleHook]) -> Option<SeenJob>
                 pod.pointer("/metadata/ownerReferences/0/uid").and_then(Value::as_str) == Some(uid.as_str())
             };
             let pods: Vec<&Value> = pods.iter().filter(of).collect();
-            State::Ended(ended(&pods, container), at(failed))
+            JobState::Ended(ended(&pods, container), at(failed))
         }
-        (None, None) => State::Running,
+        (None, None) => JobState::Running,
     };
     Some(SeenJob { run, name, uid, state })
 }

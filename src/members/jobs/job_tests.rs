@@ -1,14 +1,14 @@
 use serde_json::{Value, json};
 
-use super::{Ended, LABEL, RUN, Run, Sizes, State, body, read};
-use crate::members::document::{Event, ScaleHook, Set};
+use super::{Ended, JobRun, JobState, LABEL, RUN, Sizes, body, read};
+use crate::members::document::{ScaleEvent, ScaleHook, Set};
 use crate::release::owner::owner;
 
-fn run() -> Run {
-    Run {
+fn run() -> JobRun {
+    JobRun {
         set: "m".into(),
         hook: "join".into(),
-        event: Event::AfterReady,
+        event: ScaleEvent::AfterReady,
         ordinal: 1,
         since: 900,
         attempt: 2,
@@ -20,7 +20,7 @@ fn hook(job: &Value) -> ScaleHook {
     ScaleHook {
         set: "m".into(),
         name: "join".into(),
-        events: vec![Event::AfterReady],
+        events: vec![ScaleEvent::AfterReady],
         weight: 0,
         container: None,
         digest: "d".into(),
@@ -75,9 +75,9 @@ fn a_job_runs_once_and_knows_what_for() {
 fn the_name_says_hook_and_ordinal_and_fits_into_a_label() {
     let name = run().name();
     assert!(name.starts_with("join-1-") && name.len() == "join-1-".len() + 8, "{name}");
-    assert_ne!(Run { attempt: 3, ..run() }.name(), name);
-    assert_ne!(Run { since: 901, ..run() }.name(), name);
-    let long = Run { hook: "x".repeat(70), ordinal: 42, ..run() };
+    assert_ne!(JobRun { attempt: 3, ..run() }.name(), name);
+    assert_ne!(JobRun { since: 901, ..run() }.name(), name);
+    let long = JobRun { hook: "x".repeat(70), ordinal: 42, ..run() };
     assert_eq!(long.name().len(), 63);
     assert!(long.name().contains("-42-"));
 }
@@ -91,9 +91,9 @@ fn how_a_run_came_out_is_read_from_the_job_and_its_pod() {
         read(&job, pods, &[hook(&json!({}))])
     };
     let conditions = |name: &str| json!({"conditions": [{"type": name, "status": "True", "lastTransitionTime": "1970-01-01T00:16:00Z"}]});
-    assert_eq!(seen(json!({}), &[]).unwrap().state, State::Running);
+    assert_eq!(seen(json!({}), &[]).unwrap().state, JobState::Running);
     assert_eq!(seen(json!({}), &[]).unwrap().run, run());
-    assert_eq!(seen(conditions("Complete"), &[]).unwrap().state, State::Ended(Ended::Done, 960));
+    assert_eq!(seen(conditions("Complete"), &[]).unwrap().state, JobState::Ended(Ended::Done, 960));
     let pod = |uid: &str, state: Value| {
         json!({"metadata": {"ownerReferences": [{"uid": uid}]}, "spec": {"containers": [{"name": "a"}, {"name": "b"}]},
             "status": {"containerStatuses": [{"name": "b", "state": {"running": {}}}, {"name": "a", "state": state}]}})
@@ -106,11 +106,11 @@ fn how_a_run_came_out_is_read_from_the_job_and_its_pod() {
         (json!({"running": {}}), Ended::Unknown { pod_remains: true }),
     ] {
         let pods = [pod("other", code(0)), pod("u", state)];
-        assert_eq!(seen(conditions("Failed"), &pods).unwrap().state, State::Ended(expected, 960));
+        assert_eq!(seen(conditions("Failed"), &pods).unwrap().state, JobState::Ended(expected, 960));
     }
     assert_eq!(
         seen(conditions("Failed"), &[]).unwrap().state,
-        State::Ended(Ended::Unknown { pod_remains: false }, 960)
+        JobState::Ended(Ended::Unknown { pod_remains: false }, 960)
     );
     let mut going = made();
     going["metadata"]["deletionTimestamp"] = "1970-01-01T00:16:00Z".into();

@@ -4,4 +4,4 @@
 pub mod decide;
 pub mod job;
 
-pub use decide::{Action, Observed, View, before_deletion, decide};
+pub use decide::{JobsAction, ObservedJobs, View, before_deletion, decide};

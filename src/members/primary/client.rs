@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::agent::client::{Client, ClientError};
-use crate::agent::contract::{Refusal, State, Verb};
+use crate::agent::contract::{MemberState, Refusal, Verb};
 use crate::agent::tls;
 use crate::members::secret::Tls;
 
@@ -43,7 +43,7 @@ impl Agents {
 
     /// Asks the agent at a URL for the state of its member, which has this name. The error is a few words without anything of the
     /// answer.
-    pub async fn state(&self, url: &str, member: &str, within: Duration) -> Result<State, String> {
+    pub async fn state(&self, url: &str, member: &str, within: Duration) -> Result<MemberState, String> {
         match of_member(self.client.state(url, within).await, member) {
             Ok(state) => Ok(state),
             Err(Failed::Unknown(why)) => Err(why),
@@ -58,7 +58,7 @@ impl Agents {
     }
 
     /// Sends an order.
-    pub async fn order(&self, url: &str, member: &str, verb: &Verb) -> Result<State, Failed> {
+    pub async fn order(&self, url: &str, member: &str, verb: &Verb) -> Result<MemberState, Failed> {
         let patience = match verb {
             Verb::Demote(order) => Duration::from_millis(order.within) + MORE,
             _ => OBEY,
@@ -67,7 +67,7 @@ impl Agents {
     }
 }
 
-fn of_member(answer: Result<State, ClientError>, member: &str) -> Result<State, Failed> {
+fn of_member(answer: Result<MemberState, ClientError>, member: &str) -> Result<MemberState, Failed> {
     match answer {
         Ok(state) if state.member == member => Ok(state),
         Ok(_) => Err(Failed::Unknown("it is the agent of another member".to_owned())),

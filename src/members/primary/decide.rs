@@ -19,10 +19,10 @@ use std::time::Duration;
 pub use table::rows;
 
 use self::table::TABLE;
-use super::state::{Action, Change, ChangeKind, Latched, Observed, Roles, Settings};
-use crate::agent::contract::{Order, Promote, Role, State, Verb};
+use super::state::{ChangeKind, Latched, ObservedPrimary, PrimaryAction, PrimaryChange, PrimarySettings, Roles};
+use crate::agent::contract::{MemberState, Order, Promote, Role, Verb};
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Latch, Mode, Target, Workload};
+use crate::members::workload::{Latch, Mode, Workload, WorkloadTarget};
 
 /// When to observe again what is in progress.
 const SOON: Duration = Duration::from_secs(1);
@@ -31,13 +31,13 @@ const LATER: Duration = Duration::from_secs(10);
 
 /// Decides the next step. `now` is in seconds since 1970.
 pub fn decide(
-    settings: &Settings,
+    settings: &PrimarySettings,
     workload: &Workload,
-    observed: &Observed,
-    target: &Target,
+    observed: &ObservedPrimary,
+    target: &WorkloadTarget,
     latch: &Latch,
     now: i64,
-) -> MemberStep<Action> {
+) -> MemberStep<PrimaryAction> {
     let nothing = Latched::default();
     let held = latch.primary.as_ref().unwrap_or(&nothing);
     let scene = Scene { settings, workload, observed, target, latch, held, now };
@@ -46,25 +46,25 @@ pub fn decide(
 
 /// Whether another member could take over now without losing an acknowledged write. The error says why not.
 pub fn is_safe_to_fail_over(
-    settings: &Settings,
+    settings: &PrimarySettings,
     workload: &Workload,
-    observed: &Observed,
+    observed: &ObservedPrimary,
     latch: &Latch,
 ) -> Result<(), String> {
     let nothing = Latched::default();
     let held = latch.primary.as_ref().unwrap_or(&nothing);
-    let target = Target::of(workload.replicas);
+    let target = WorkloadTarget::of(workload.replicas);
     Scene { settings, workload, observed, target: &target, latch, held, now: 0 }.safety()
 }
 
-type Step = Option<MemberStep<Action>>;
+type Step = Option<MemberStep<PrimaryAction>>;
 
 /// Everything that the decision depends on.
 struct Scene<'a> {
-    settings: &'a Settings,
+    settings: &'a PrimarySettings,
     workload: &'a Workload,
-    observed: &'a Observed,
-    target: &'a Target,
+    observed: &'a ObservedPrimary,
+    target: &'a WorkloadTarget,
     latch: &'a Latch,
     held: &'a Latched,
     now: i64,
@@ -153,7 +153,7 @@ impl Scene<'_> {
         };
         let epoch = with_data.map(|(_, answer)| answer.epoch).max().unwrap_or_default() + 1;
         let why = "the volumes of an earlier cluster were adopted".to_owned();
-        let change = Change { kind: ChangeKind::FailOver, from: None, to: None, since: self.now, why };
+        let change = PrimaryChange { kind: ChangeKind::FailOver, from: None, to: None, since: self.now, why };
         // A primary is killed when it is fenced, and loses nothing.
         let received = |k: &u32| self.answer(*k).filter(|answer| answer.role != Role::Primary);
         let starts = ackers.iter().filter_map(|k| Some((*k, received(k)?.start.clone()))).collect();
@@ -173,7 +173,7 @@ impl Scene<'_> {
         Some(self.begun(roles.data.clone(), held))
     }
 
-    fn begun(&self, data: String, held: Latched) -> MemberStep<Action> {
+    fn begun(&self, data: String, held: Latched) -> MemberStep<PrimaryAction> {
         MemberStep::Latch(Latch {
             bootstrapped: true,
             replicas: Some(self.workload.replicas),
@@ -238,7 +238,7 @@ impl Scene<'_> {
 
     /// A member takes writes and is not the primary, or not any more.
     fn second_writer(&self) -> Step {
-        let foreign = |(k, answer): &(&u32, &State)| answer.writable && self.held.ordinal != Some(**k);
+        let foreign = |(k, answer): &(&u32, &MemberState)| answer.writable && self.held.ordinal != Some(**k);
         let (ordinal, _) = self.observed.answers.iter().find(foreign)?;
         Some(self.fence(*ordinal))
     }
@@ -272,7 +272,7 @@ impl Scene<'_> {
         }
         let (epoch, number) = (self.held.epoch, self.number_for(p));
         let order = Promote { epoch, number, data: self.data().to_owned(), acks, admitted };
-        Some(MemberStep::Act(Action::Tell { ordinal: p, verb: Verb::Promote(order) }))
+        Some(MemberStep::Act(PrimaryAction::Tell { ordinal: p, verb: Verb::Promote(order) }))
     }
 
     /// The acknowledgements that the primary is asked to wait for. More than are latched: they count as soon as
@@ -299,7 +299,7 @@ impl Scene<'_> {
     }
 
     /// The primary and its answer.
-    fn primary(&self) -> Option<(u32, &State)> {
+    fn primary(&self) -> Option<(u32, &MemberState)> {
         let p = self.held.ordinal?;
         Some((p, self.answer(p)?))
     }
@@ -309,19 +309,19 @@ impl Scene<'_> {
         self.latch.cluster.as_deref().unwrap_or_default()
     }
 
-    fn answer(&self, ordinal: u32) -> Option<&State> {
+    fn answer(&self, ordinal: u32) -> Option<&MemberState> {
         self.observed.answers.get(&ordinal).filter(|answer| !answer.hangs)
     }
 
     /// Whether a member has the cluster's data, and still everything that it has acknowledged.
-    fn heard(&self, ordinal: u32) -> Option<&State> {
+    fn heard(&self, ordinal: u32) -> Option<&MemberState> {
         let answer = self.answer(ordinal).filter(|answer| answer.data.as_deref() == Some(self.data()))?;
         let start = self.held.starts.get(&ordinal);
         start.is_none_or(|start| answer.keeps_since(start)).then_some(answer)
     }
 
     /// Whether a member follows the primary in this epoch, receives and applies.
-    fn follows(&self, ordinal: u32) -> Option<&State> {
+    fn follows(&self, ordinal: u32) -> Option<&MemberState> {
         let source = self.held.ordinal.map(|p| self.settings.agent_url.host(p))?;
         self.answer(ordinal).filter(|answer| {
             answer.data.as_deref() == Some(self.data())
@@ -339,7 +339,7 @@ impl Scene<'_> {
     }
 
     /// Whether a replica lags little.
-    fn is_near(&self, answer: &State) -> bool {
+    fn is_near(&self, answer: &MemberState) -> bool {
         answer.applying && answer.lag.is_some_and(|lag| lag <= self.settings.lag)
     }
 
@@ -348,15 +348,15 @@ impl Scene<'_> {
         self.observed.refused.contains_key(&(ordinal, verb))
     }
 
-    fn fence(&self, ordinal: u32) -> MemberStep<Action> {
+    fn fence(&self, ordinal: u32) -> MemberStep<PrimaryAction> {
         let (epoch, number) = (self.held.epoch, self.number_for(ordinal));
         let order = Order { epoch, number, data: self.data().to_owned() };
-        MemberStep::Act(Action::Tell { ordinal, verb: Verb::Fence(order) })
+        MemberStep::Act(PrimaryAction::Tell { ordinal, verb: Verb::Fence(order) })
     }
 
     /// Whether a member refuses each order that would let it acknowledge since it is not in N: those of earlier epochs,
     /// and those from before it was taken out.
-    fn has_left(&self, k: u32, answer: &State) -> bool {
+    fn has_left(&self, k: u32, answer: &MemberState) -> bool {
         let number = self.held.left.get(&k).copied().unwrap_or_default();
         answer.epoch == self.held.epoch && answer.number.is_none_or(|own| own >= number)
     }
@@ -368,7 +368,7 @@ impl Scene<'_> {
     }
 
     /// Latches this of the cluster.
-    fn latched(&self, held: Latched) -> MemberStep<Action> {
+    fn latched(&self, held: Latched) -> MemberStep<PrimaryAction> {
         MemberStep::Latch(Latch { primary: Some(self.numbered(held)), ..self.latch.clone() })
     }
 
@@ -402,7 +402,7 @@ impl Scene<'_> {
         match &self.observed.roles {
             Err(why) => Some(wait(why.clone(), LATER)),
             Ok(Some(given)) if *given == roles => None,
-            Ok(_) => Some(MemberStep::Act(Action::WriteRoles(roles))),
+            Ok(_) => Some(MemberStep::Act(PrimaryAction::WriteRoles(roles))),
         }
     }
 
@@ -430,11 +430,11 @@ impl Scene<'_> {
     }
 }
 
-fn wait(why: String, after: Duration) -> MemberStep<Action> {
+fn wait(why: String, after: Duration) -> MemberStep<PrimaryAction> {
     MemberStep::Wait { why, after }
 }
 
-fn stop(reason: &'static str, why: String) -> MemberStep<Action> {
+fn stop(reason: &'static str, why: String) -> MemberStep<PrimaryAction> {
     MemberStep::Stop { reason, why }
 }
 

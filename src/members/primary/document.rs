@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::state::{OnDiverged, OnReplicaLost, Settings};
+use super::state::{OnDiverged, OnReplicaLost, PrimarySettings};
 use crate::kind::dns;
 use crate::kind::duration;
 use crate::members::url::Pattern;
@@ -22,9 +22,9 @@ const MAX_URL: usize = 512;
 
 /// The content of `spec.primary`.
 #[derive(Clone, Debug)]
-pub struct Document {
+pub struct PrimaryDocument {
     /// The settings that decisions depend on.
-    pub settings: Settings,
+    pub settings: PrimarySettings,
     /// The `ConfigMap` that containers take `PRIMARY`, `EPOCH`, `ACKS` and `DATA` from. It belongs to the driver.
     pub config_map: String,
     /// The Secret with `ca.crt`, `tls.crt` and `tls.key`; `None` for agents of `http`.
@@ -53,7 +53,7 @@ struct SecretName {
     secret_name: String,
 }
 
-impl Document {
+impl PrimaryDocument {
     /// Reads `spec.primary` for the StatefulSet of this name. The error says what is wrong.
     pub fn read(primary: &Map<String, Value>, stateful_set: &str) -> Result<Self, String> {
         let raw: Raw = serde_json::from_value(Value::Object(primary.clone()))
@@ -86,7 +86,7 @@ impl Document {
             }
             Err(format!("spec.primary.{key} is shorter than {SHORTEST_SILENCE}s, in which an agent may take to answer"))
         };
-        let settings = Settings {
+        let settings = PrimarySettings {
             agent_url,
             acks,
             lost_after: silence("lostAfter", raw.lost_after, 6)?,
@@ -149,11 +149,11 @@ fn bounded(text: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Document, OnDiverged, OnReplicaLost};
+    use super::{OnDiverged, OnReplicaLost, PrimaryDocument};
 
-    fn read(primary: Value) -> Result<Document, String> {
+    fn read(primary: Value) -> Result<PrimaryDocument, String> {
         let Value::Object(primary) = primary else { panic!("not an object") };
-        Document::read(&primary, "db")
+        PrimaryDocument::read(&primary, "db")
     }
 
     #[test]

@@ -8,12 +8,12 @@ use futures::future::join_all;
 
 use super::client::{ANSWER, Agents, BRIEF, Failed};
 use super::decide::decide;
-use super::state::{Action, Observed, Refused, Roles, Settings};
+use super::state::{ObservedPrimary, PrimaryAction, PrimarySettings, Refused, Roles};
 use crate::agent::client::MAX_NAME;
-use crate::agent::contract::{At, Role, State, Verb};
+use crate::agent::contract::{At, MemberState, Role, Verb};
 use crate::members::config_maps::ConfigMaps;
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
-use crate::members::workload::{Latch, PodPhase, Target, Workload};
+use crate::members::workload::{Latch, PodPhase, Workload, WorkloadTarget};
 
 /// Keys of the `ConfigMap`, which are environment variables of the agents.
 const PRIMARY: &str = "PRIMARY";
@@ -36,7 +36,7 @@ pub type Shown = Box<dyn Fn(&str) -> String + Send + Sync>;
 /// The driver of one cluster.
 pub struct Primary<C> {
     /// The settings in the Members document.
-    pub settings: Settings,
+    pub settings: PrimarySettings,
     /// The name of the StatefulSet.
     pub name: String,
     /// The agents.
@@ -50,10 +50,10 @@ pub struct Primary<C> {
 }
 
 impl<C: ConfigMaps> MemberDriver for Primary<C> {
-    type Observed = Observed;
-    type Action = Action;
+    type Observed = ObservedPrimary;
+    type Action = PrimaryAction;
 
-    async fn observe(&self, workload: &Workload, latch: &Latch) -> Observed {
+    async fn observe(&self, workload: &Workload, latch: &Latch) -> ObservedPrimary {
         // A pod that ends may be the primary still.
         let may_answer = |phase: PodPhase| matches!(phase, PodPhase::Running | PodPhase::Unknown);
         let ordinals: Vec<u32> =
@@ -74,27 +74,27 @@ impl<C: ConfigMaps> MemberDriver for Primary<C> {
         }
         let mut refused = self.refused();
         refused.retain(|(_, verb), _| *verb != STATE);
-        Observed { roles: roles.map(|data| data.as_ref().and_then(of_data)), answers, silent, refused }
+        ObservedPrimary { roles: roles.map(|data| data.as_ref().and_then(of_data)), answers, silent, refused }
     }
 
     fn decide(
         &self,
         workload: &Workload,
-        observed: &Observed,
-        target: &Target,
+        observed: &ObservedPrimary,
+        target: &WorkloadTarget,
         latch: &Latch,
         now: i64,
-    ) -> MemberStep<Action> {
+    ) -> MemberStep<PrimaryAction> {
         decide(&self.settings, workload, observed, target, latch, now)
     }
 
-    async fn act(&self, action: Action) -> ActionOutcome {
+    async fn act(&self, action: PrimaryAction) -> ActionOutcome {
         match action {
-            Action::WriteRoles(roles) => match self.config_maps.write(to_data(&roles)).await {
+            PrimaryAction::WriteRoles(roles) => match self.config_maps.write(to_data(&roles)).await {
                 Ok(()) => ActionOutcome::Done,
                 Err(why) => ActionOutcome::Indeterminate(why),
             },
-            Action::Tell { ordinal, verb } => {
+            PrimaryAction::Tell { ordinal, verb } => {
                 let url = self.settings.agent_url.url(ordinal);
                 let answer = self.agents.order(&url, &self.pod(ordinal), &verb).await;
                 self.outcome(ordinal, &verb, answer)
@@ -102,12 +102,14 @@ impl<C: ConfigMaps> MemberDriver for Primary<C> {
         }
     }
 
-    fn describe(&self, action: &Action) -> String {
+    fn describe(&self, action: &PrimaryAction) -> String {
         match action {
-            Action::WriteRoles(roles) if roles.data.is_empty() => format!("let {} create the data", roles.primary),
-            Action::WriteRoles(roles) if roles.primary.is_empty() => "let no member be the primary".to_owned(),
-            Action::WriteRoles(roles) => format!("let {} be the primary (epoch {})", roles.primary, roles.epoch),
-            Action::Tell { ordinal, verb } => {
+            PrimaryAction::WriteRoles(roles) if roles.data.is_empty() => {
+                format!("let {} create the data", roles.primary)
+            }
+            PrimaryAction::WriteRoles(roles) if roles.primary.is_empty() => "let no member be the primary".to_owned(),
+            PrimaryAction::WriteRoles(roles) => format!("let {} be the primary (epoch {})", roles.primary, roles.epoch),
+            PrimaryAction::Tell { ordinal, verb } => {
                 let pod = self.pod(*ordinal);
                 match verb {
                     Verb::Fence(order) => format!("fence {pod} (epoch {})", order.epoch),
@@ -136,7 +138,7 @@ impl<C> Primary<C> {
     }
 
     /// Asks for a state. Whether the primary is lost is decided with all patience.
-    async fn ask(&self, ordinal: u32, is_primary: bool) -> (u32, Result<State, String>) {
+    async fn ask(&self, ordinal: u32, is_primary: bool) -> (u32, Result<MemberState, String>) {
         let url = self.settings.agent_url.url(ordinal);
         let was_silent = self.refused().contains_key(&(ordinal, STATE));
         let within = if was_silent && !is_primary { BRIEF } else { ANSWER };
@@ -181,7 +183,7 @@ impl<C> Primary<C> {
 
     /// What an answer to an order means. An order to follow or to be seeded that was refused is left for a while: the others are
     /// not to wait for it.
-    fn outcome(&self, ordinal: u32, verb: &Verb, answer: Result<State, Failed>) -> ActionOutcome {
+    fn outcome(&self, ordinal: u32, verb: &Verb, answer: Result<MemberState, Failed>) -> ActionOutcome {
         let (why, passing) = match answer {
             Ok(state) if is_obeyed(verb, &state) => return ActionOutcome::Done,
             Ok(state) => {
@@ -200,7 +202,7 @@ impl<C> Primary<C> {
 }
 
 /// Whether an order shows in the state that answers it. If it does not, it is not repeated at once.
-fn is_obeyed(verb: &Verb, state: &State) -> bool {
+fn is_obeyed(verb: &Verb, state: &MemberState) -> bool {
     let obeyed = At { epoch: state.epoch, number: state.number };
     if verb.order().is_some_and(|(at, _)| obeyed.is_before(at)) && !matches!(verb, Verb::Seed(_)) {
         return false;
@@ -257,7 +259,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::{Roles, is_obeyed, of_data, to_data};
-    use crate::agent::contract::{Follow, Order, Role, State, Verb};
+    use crate::agent::contract::{Follow, MemberState, Order, Role, Verb};
 
     #[test]
     fn roles_are_read_as_they_are_written_and_anything_else_counts_as_missing() {
@@ -283,16 +285,16 @@ mod tests {
     #[test]
     fn an_order_that_does_not_show_in_the_answer_is_not_repeated_at_once() {
         let fence = Verb::Fence(Order { epoch: 2, number: Some(3), data: "u".into() });
-        let state = State { epoch: 2, number: Some(3), role: Role::Fenced, ..State::default() };
+        let state = MemberState { epoch: 2, number: Some(3), role: Role::Fenced, ..State::default() };
         assert!(is_obeyed(&fence, &state));
-        assert!(!is_obeyed(&fence, &State { epoch: 1, ..state.clone() }));
-        assert!(!is_obeyed(&fence, &State { number: Some(2), ..state.clone() }));
-        assert!(!is_obeyed(&fence, &State { role: Role::Replica, ..state.clone() }));
+        assert!(!is_obeyed(&fence, &MemberState { epoch: 1, ..state.clone() }));
+        assert!(!is_obeyed(&fence, &MemberState { number: Some(2), ..state.clone() }));
+        assert!(!is_obeyed(&fence, &MemberState { role: Role::Replica, ..state.clone() }));
         let unnumbered = Verb::Fence(Order { epoch: 2, number: None, data: "u".into() });
-        assert!(is_obeyed(&unnumbered, &State { number: None, ..state }), "the agent is older than numbers");
+        assert!(is_obeyed(&unnumbered, &MemberState { number: None, ..state }), "the agent is older than numbers");
         let follow =
             Verb::Follow(Follow { epoch: 2, number: Some(3), data: "u".into(), source: "a".into(), acknowledge: true });
-        let state = State {
+        let state = MemberState {
             epoch: 2,
             number: Some(3),
             role: Role::Replica,
@@ -301,7 +303,7 @@ mod tests {
             ..State::default()
         };
         assert!(is_obeyed(&follow, &state));
-        assert!(!is_obeyed(&follow, &State { acknowledges: false, ..state.clone() }));
-        assert!(!is_obeyed(&follow, &State { source: Some("b".into()), ..state }));
+        assert!(!is_obeyed(&follow, &MemberState { acknowledges: false, ..state.clone() }));
+        assert!(!is_obeyed(&follow, &MemberState { source: Some("b".into()), ..state }));
     }
 }

@@ -66,7 +66,7 @@ impl World {
     }
 
     /// Passes for so many seconds.
-    fn passes(&mut self, seconds: u32) -> Vec<MemberStep<super::state::Action>> {
+    fn passes(&mut self, seconds: u32) -> Vec<MemberStep<super::state::PrimaryAction>> {
         let second = |_| {
             self.tick();
             self.pass(false)
@@ -82,7 +82,7 @@ fn grown(size: u32) -> World {
     world
 }
 
-fn is_unsafe(step: &MemberStep<super::state::Action>) -> bool {
+fn is_unsafe(step: &MemberStep<super::state::PrimaryAction>) -> bool {
     matches!(step, MemberStep::Stop { reason: "FailoverUnsafe", .. })
 }
 

@@ -4,13 +4,18 @@
 use serde_json::{Map, Value, json};
 
 use super::decide::is_safe_to_fail_over;
-use super::state::{Change, ChangeKind, Latched, Observed, Settings};
-use crate::agent::contract::{Role, State};
+use super::state::{ChangeKind, Latched, ObservedPrimary, PrimaryChange, PrimarySettings};
+use crate::agent::contract::{MemberState, Role};
 use crate::members::workload::{Latch, Workload};
 
 /// The details of the entry in `status.members` ([`DETAILS`](crate::members::progress::DETAILS)). A value that is not known is null,
 /// or absent.
-pub fn report(settings: &Settings, workload: &Workload, observed: &Observed, latch: &Latch) -> Map<String, Value> {
+pub fn report(
+    settings: &PrimarySettings,
+    workload: &Workload,
+    observed: &ObservedPrimary,
+    latch: &Latch,
+) -> Map<String, Value> {
     let nothing = Latched::default();
     let held = latch.primary.as_ref().unwrap_or(&nothing);
     let name = |ordinal: u32| format!("{}-{ordinal}", workload.name);
@@ -64,7 +69,7 @@ pub struct MemberSight {
 }
 
 /// What the metrics show of a cluster.
-pub fn sight(settings: &Settings, workload: &Workload, observed: &Observed, latch: &Latch) -> Sight {
+pub fn sight(settings: &PrimarySettings, workload: &Workload, observed: &ObservedPrimary, latch: &Latch) -> Sight {
     let nothing = Latched::default();
     let held = latch.primary.as_ref().unwrap_or(&nothing);
     let safe = is_safe_to_fail_over(settings, workload, observed, latch).is_ok();
@@ -86,7 +91,7 @@ pub fn sight(settings: &Settings, workload: &Workload, observed: &Observed, latc
 }
 
 /// The role of a member that answers.
-fn role(is_primary: bool, answer: &State) -> &'static str {
+fn role(is_primary: bool, answer: &MemberState) -> &'static str {
     match (is_primary, answer.role) {
         (true, Role::Primary) => "Primary",
         (false, Role::Replica) => "Replica",
@@ -96,7 +101,7 @@ fn role(is_primary: bool, answer: &State) -> &'static str {
     }
 }
 
-fn member(name: &str, is_primary: bool, answer: Option<&State>, silent: Option<&String>) -> Value {
+fn member(name: &str, is_primary: bool, answer: Option<&MemberState>, silent: Option<&String>) -> Value {
     let Some(answer) = answer else {
         let mut member = json!({"name": name, "role": "Unknown"});
         if let Some(why) = silent {
@@ -154,7 +159,7 @@ pub fn restarts(before: Option<&Value>, details: &Map<String, Value>) -> Vec<(St
     names.filter(is_new).map(|name| (name.to_owned(), why(name))).collect()
 }
 
-fn changed(change: &Change, name: impl Fn(u32) -> String) -> Value {
+fn changed(change: &PrimaryChange, name: impl Fn(u32) -> String) -> Value {
     let kind = match change.kind {
         ChangeKind::FailOver => "FailOver",
         ChangeKind::SwitchOver => "SwitchOver",
@@ -180,25 +185,25 @@ mod tests {
 
     use super::super::world_tests::settings;
     use super::{report, restarts};
-    use crate::agent::contract::{Restarted, Role, State};
-    use crate::members::primary::state::{Change, ChangeKind, Latched, Observed};
+    use crate::agent::contract::{MemberState, Restarted, Role};
+    use crate::members::primary::state::{ChangeKind, Latched, ObservedPrimary, PrimaryChange};
     use crate::members::workload::{Latch, Pod, Workload};
 
     fn latch(held: Latched) -> Latch {
         Latch { bootstrapped: true, cluster: Some("u".into()), primary: Some(held), ..Latch::default() }
     }
 
-    fn seen(answers: BTreeMap<u32, State>) -> Observed {
+    fn seen(answers: BTreeMap<u32, MemberState>) -> ObservedPrimary {
         let silent = BTreeMap::from([(2, "connection refused".into())]);
-        Observed { roles: Ok(None), answers, silent, refused: BTreeMap::new() }
+        ObservedPrimary { roles: Ok(None), answers, silent, refused: BTreeMap::new() }
     }
 
     #[test]
     fn a_database_that_was_started_again_is_reported_once() {
         let restarted = |at| Some(Restarted { at, why: "it did not answer for 61 seconds".into() });
         let reported = |at: Option<i64>| {
-            let state = State { data: Some("u".into()), restarted: at.and_then(restarted), ..State::default() };
-            let observed = seen(BTreeMap::from([(0, state.clone()), (1, State { restarted: None, ..state })]));
+            let state = MemberState { data: Some("u".into()), restarted: at.and_then(restarted), ..State::default() };
+            let observed = seen(BTreeMap::from([(0, state.clone()), (1, MemberState { restarted: None, ..state })]));
             report(&settings(), &Workload::example(3), &observed, &latch(Latched::default()))
         };
         let (never, first, second) = (reported(None), reported(Some(0)), reported(Some(1)));
@@ -223,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_members_have_roles_and_it_is_said_whether_it_is_safe_to_fail_over() {
-        let change = Change {
+        let change = PrimaryChange {
             kind: ChangeKind::FailOver,
             from: Some(0),
             to: Some(1),
@@ -238,9 +243,10 @@ mod tests {
             last: Some(change),
             ..Latched::default()
         };
-        let state = State { data: Some("u".into()), epoch: 2, start: "1".into(), ..State::default() };
-        let primary = State { role: Role::Primary, writable: true, version: Some("11.8.9".into()), ..state.clone() };
-        let replica = State { role: Role::Replica, receiving: true, lag: Some(1.7), ..state };
+        let state = MemberState { data: Some("u".into()), epoch: 2, start: "1".into(), ..State::default() };
+        let primary =
+            MemberState { role: Role::Primary, writable: true, version: Some("11.8.9".into()), ..state.clone() };
+        let replica = MemberState { role: Role::Replica, receiving: true, lag: Some(1.7), ..state };
         let workload = Workload { pods: (0..3).map(|k| (k, Pod::example())).collect(), ..Workload::example(3) };
         let observed = seen(BTreeMap::from([(0, replica), (1, primary)]));
         let details = report(&settings(), &workload, &observed, &latch(held.clone()));

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::contract::{State, Verb};
+use crate::agent::contract::{MemberState, Verb};
 use crate::members::url::Pattern;
 
 /// The settings of a cluster in the Members document.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct PrimarySettings {
     /// The URL of the agent of a pod. Its host is the one at which replicas reach the database.
     pub agent_url: Pattern,
     /// How many acknowledgements the database can wait for; with MariaDB 1.
@@ -76,7 +76,7 @@ pub struct Latched {
     pub returning: BTreeMap<u32, Returning>,
     /// The primary is being replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub change: Option<Change>,
+    pub change: Option<PrimaryChange>,
     /// An acker is being taken out of N.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaving: Option<Leaving>,
@@ -86,7 +86,7 @@ pub struct Latched {
     pub left: BTreeMap<u32, u64>,
     /// The last replacement of the primary.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last: Option<Change>,
+    pub last: Option<PrimaryChange>,
     /// The last switch-over that somebody asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested: Option<Request>,
@@ -113,7 +113,7 @@ pub struct Returning {
 /// A replacement of the primary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Change {
+pub struct PrimaryChange {
     /// How.
     pub kind: ChangeKind,
     /// The ordinal of the primary before; `None` if it was unknown.
@@ -188,11 +188,11 @@ pub struct Leaving {
 
 /// The observed state of a cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Observed {
+pub struct ObservedPrimary {
     /// The content of the `ConfigMap` of roles; an error if it could not be read.
     pub roles: Result<Option<Roles>, String>,
     /// The answers of the agents by ordinal. The primary was asked last: what a replica has, the primary has too.
-    pub answers: BTreeMap<u32, State>,
+    pub answers: BTreeMap<u32, MemberState>,
     /// Why an agent gave no answer, by ordinal.
     pub silent: BTreeMap<u32, String>,
     /// The orders that members refused a short while ago, by ordinal and name of the verb. They are not repeated yet, so that one
@@ -224,7 +224,7 @@ pub struct Roles {
 
 /// The actions of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum PrimaryAction {
     /// Writes the `ConfigMap` of roles.
     WriteRoles(Roles),
     /// Sends a verb to the agent of an ordinal.

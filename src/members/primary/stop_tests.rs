@@ -1,14 +1,16 @@
 //! What the operator does not touch, what it stops for, and who follows first, in the small world (docs/design/primary.md).
 
-use super::state::Action;
-use super::world_tests::{Member, World};
+use super::state::PrimaryAction;
+use super::world_tests::{SimulatedMember, World};
 use crate::agent::contract::{Role, Verb};
 use crate::members::driver::MemberStep;
 
 #[test]
 fn volumes_that_are_there_already_are_taken_only_if_the_chart_says_so() {
     let mut world = World::new(3);
-    world.members.insert(2, Member { data: Some("u".into()), log: vec![(2, 1)], applied: 1, ..Member::default() });
+    world
+        .members
+        .insert(2, SimulatedMember { data: Some("u".into()), log: vec![(2, 1)], applied: 1, ..Member::default() });
     let why = world.stops("OrphanedVolumes");
     assert!(why.contains("claims of db are there already"), "{why}");
     assert_eq!((world.replicas, &world.roles), (0, &None));
@@ -49,7 +51,7 @@ fn a_member_that_takes_writes_and_is_not_the_primary_is_fenced() {
     (earlier.epoch, earlier.number) = (1, 0);
     let step = world.pass(false);
     let fences = |verb: &Verb| matches!(verb, Verb::Fence(order) if order.epoch == now);
-    assert!(matches!(&step, MemberStep::Act(Action::Tell { ordinal: 0, verb }) if fences(verb)), "{step:?}");
+    assert!(matches!(&step, MemberStep::Act(PrimaryAction::Tell { ordinal: 0, verb }) if fences(verb)), "{step:?}");
     assert!(!world.members[&0].writable);
     world.settle();
     assert_eq!(world.primary(), p);
@@ -89,7 +91,7 @@ fn a_member_that_acknowledges_follows_before_the_earlier_primary() {
     let mut follow = Vec::new();
     while follow.len() < 2 {
         world.tick();
-        if let MemberStep::Act(Action::Tell { ordinal, verb: Verb::Follow(order) }) = world.pass(false) {
+        if let MemberStep::Act(PrimaryAction::Tell { ordinal, verb: Verb::Follow(order) }) = world.pass(false) {
             follow.push((ordinal, order.acknowledge));
         }
     }

@@ -8,7 +8,7 @@ pub(super) type Write = (u32, u64);
 /// A database with its agent.
 #[derive(Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
-pub(super) struct Member {
+pub(super) struct SimulatedMember {
     pub data: Option<String>,
     pub epoch: u64,
     /// The number of the last order.
@@ -36,7 +36,7 @@ pub(super) struct Member {
     pub stuck: bool,
 }
 
-impl Member {
+impl SimulatedMember {
     /// Its database has a write that it cannot take back.
     pub fn diverges(&mut self) {
         self.stuck = true;

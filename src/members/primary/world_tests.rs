@@ -4,19 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::decide::decide;
-use super::state::{Action, Latched, Observed, OnDiverged, OnReplicaLost, Refused, Roles, Settings};
-pub(super) use super::world_member_tests::{Member, Write};
-use crate::agent::contract::{At, Role, State, Verb};
+use super::state::{
+    Latched, ObservedPrimary, OnDiverged, OnReplicaLost, PrimaryAction, PrimarySettings, Refused, Roles,
+};
+pub(super) use super::world_member_tests::{SimulatedMember, Write};
+use crate::agent::contract::{At, MemberState, Role, Verb};
 use crate::agent::position::Position;
 use crate::members::driver::MemberStep;
 use crate::members::url::Pattern;
-use crate::members::workload::{Latch, Pod, Target, VolumeClaim, Workload};
+use crate::members::workload::{Latch, Pod, VolumeClaim, Workload, WorkloadTarget};
 
 /// A step in few words.
-fn brief(step: &MemberStep<Action>) -> String {
+fn brief(step: &MemberStep<PrimaryAction>) -> String {
     match step {
         MemberStep::Latch(latch) => format!("Latch {:?} since {:?}", latch.primary, latch.since),
-        MemberStep::Act(Action::Tell { ordinal, verb }) => format!("{ordinal}: {verb:?}"),
+        MemberStep::Act(PrimaryAction::Tell { ordinal, verb }) => format!("{ordinal}: {verb:?}"),
         step => format!("{step:?}"),
     }
 }
@@ -24,15 +26,15 @@ fn brief(step: &MemberStep<Action>) -> String {
 /// The whole world.
 #[derive(Clone)]
 pub(super) struct World {
-    pub settings: Settings,
-    pub target: Target,
+    pub settings: PrimarySettings,
+    pub target: WorkloadTarget,
     pub latch: Latch,
     pub now: i64,
     pub replicas: u32,
     pub template: &'static str,
     pub roles: Option<Roles>,
     pub pods: BTreeMap<u32, Pod>,
-    pub members: BTreeMap<u32, Member>,
+    pub members: BTreeMap<u32, SimulatedMember>,
     /// Members that cannot be reached by anybody.
     pub down: BTreeSet<u32>,
     /// Members that the operator cannot reach.
@@ -73,8 +75,8 @@ pub(super) struct World {
     seed: u64,
 }
 
-pub(super) fn settings() -> Settings {
-    Settings {
+pub(super) fn settings() -> PrimarySettings {
+    PrimarySettings {
         agent_url: Pattern::new("https://$(POD).db.ns.svc:7360", "db").unwrap(),
         acks: 1,
         lost_after: 6,
@@ -90,7 +92,7 @@ impl World {
     pub fn new(size: u32) -> Self {
         Self {
             settings: settings(),
-            target: Target::of(size),
+            target: WorkloadTarget::of(size),
             latch: Latch::default(),
             now: 1000,
             replicas: 0,
@@ -177,7 +179,7 @@ impl World {
             && Self::position(&member.log).contains(&self.purged)
     }
 
-    fn state(&self, k: u32) -> State {
+    fn state(&self, k: u32) -> MemberState {
         let member = &self.members[&k];
         let is_down = member.data.is_none() || self.broken.contains(&k);
         let problem = match (self.broken.contains(&k), self.foreign.contains(&k)) {
@@ -190,7 +192,7 @@ impl World {
             .members
             .keys()
             .filter(|f| self.members[f].source == Some(k) && self.members[f].acknowledges && self.receives(**f));
-        State {
+        MemberState {
             member: format!("db-{k}"),
             start: if member.held || is_down { String::new() } else { member.starts.to_string() },
             continues: member.continues.iter().map(u32::to_string).collect(),
@@ -237,10 +239,10 @@ impl World {
     }
 
     /// A pass of the operator. `fails` loses the call or the write.
-    pub fn pass(&mut self, fails: bool) -> MemberStep<Action> {
+    pub fn pass(&mut self, fails: bool) -> MemberStep<PrimaryAction> {
         let workload = self.workload();
         let seen = self.members.keys().filter(|k| !self.down.contains(k) && !self.cut.contains(k));
-        let observed = Observed {
+        let observed = ObservedPrimary {
             roles: Ok(self.roles.clone()),
             answers: seen.filter(|k| self.pods.contains_key(k)).map(|k| (*k, self.state(*k))).collect(),
             silent: BTreeMap::new(),
@@ -260,7 +262,7 @@ impl World {
         step
     }
 
-    fn carry_out(&mut self, step: &MemberStep<Action>) {
+    fn carry_out(&mut self, step: &MemberStep<PrimaryAction>) {
         match step {
             MemberStep::Latch(latch) => self.latch = latch.clone(),
             MemberStep::Scale(replicas) => {
@@ -301,8 +303,8 @@ impl World {
                 let primaries = self.pods.iter().filter(|(k, pod)| is_primary(pod) && opens(k)).count();
                 assert!(primaries <= 1, "one Service, one member that takes writes");
             }
-            MemberStep::Act(Action::WriteRoles(roles)) => self.roles = Some(roles.clone()),
-            MemberStep::Act(Action::Tell { ordinal, verb }) => self.obey(*ordinal, verb),
+            MemberStep::Act(PrimaryAction::WriteRoles(roles)) => self.roles = Some(roles.clone()),
+            MemberStep::Act(PrimaryAction::Tell { ordinal, verb }) => self.obey(*ordinal, verb),
             _ => {}
         }
     }
@@ -312,7 +314,7 @@ impl World {
         if self.members.contains_key(&k) {
             return;
         }
-        let mut member = Member { starts: 1, ..Member::default() };
+        let mut member = SimulatedMember { starts: 1, ..Member::default() };
         let roles = self.roles.clone().unwrap_or_default();
         if roles.primary == format!("db-{k}") && roles.data.is_empty() {
             member.data = Some("u".into());
@@ -355,7 +357,7 @@ impl World {
     pub fn destroy(&mut self, k: u32) {
         self.crash(k);
         let starts = self.members[&k].starts;
-        self.members.insert(k, Member { starts, ..Member::default() });
+        self.members.insert(k, SimulatedMember { starts, ..Member::default() });
     }
 
     /// An order that was on its way arrives.
@@ -375,7 +377,7 @@ impl World {
     /// An operator is suspended right before it sends the order of its next pass, which arrives later.
     pub fn suspended(&mut self) {
         let step = self.pass(true);
-        if let MemberStep::Act(Action::Tell { ordinal, verb }) = step {
+        if let MemberStep::Act(PrimaryAction::Tell { ordinal, verb }) = step {
             self.delayed.push((ordinal, verb));
         }
     }
@@ -464,7 +466,7 @@ impl World {
                 let Some(donor) = self.members.get(&donor).filter(|donor| donor.data.is_some()) else { return };
                 let log = donor.log[..donor.applied].to_vec();
                 let member = self.members.get_mut(&k).unwrap();
-                *member = Member {
+                *member = SimulatedMember {
                     data: Some("u".into()),
                     epoch: member.epoch,
                     number: member.number,
@@ -495,7 +497,7 @@ impl World {
             }
             let opens = self.acknowledge(k);
             let marker = self.members[&k].marker;
-            let has = |f: &&Member| f.source == Some(k) && f.acknowledges && f.log.len() >= marker;
+            let has = |f: &&SimulatedMember| f.source == Some(k) && f.acknowledges && f.log.len() >= marker;
             let complete = u32::try_from(self.members.values().filter(has).count()).unwrap() >= self.members[&k].acks;
             let member = self.members.get_mut(&k).unwrap();
             if complete {

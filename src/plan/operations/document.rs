@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use super::cron::Cron;
 use crate::kind::duration;
+use crate::object::{Gvk, Object};
 use crate::plan::hooks::DeletePolicy;
 use crate::release::digest::Hasher;
-use crate::release::object::{Gvk, Object};
 use crate::release::packed;
 use crate::render;
 use crate::runs;

@@ -1,7 +1,7 @@
 //! Operations of charts, and which of them are refused.
 
 use super::{Hook, Operations, Schedule};
-use crate::release::object::Object;
+use crate::object::Object;
 use crate::render;
 use serde_json::json;
 

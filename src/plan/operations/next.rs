@@ -4,9 +4,9 @@ use super::document::{Hook, Operations};
 use super::run::{Mark, Objects, Placed, is_of};
 use super::state::{Ended, OperationResult, Running};
 use crate::mask::Text;
+use crate::object::ObjectId;
 use crate::plan::hooks::DeletePolicy;
 use crate::release::hook_run::HookOutcome;
-use crate::release::object::ObjectId;
 use crate::runs::Exit;
 
 /// Seconds until an object that said "not yet" is created again.
@@ -81,7 +81,7 @@ pub struct Trouble {
 
 /// What its pods say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct PodsSaid {
     /// What the object says of itself, masked like the rest.
     pub why: String,
     /// How the container that counts came out.
@@ -185,7 +185,7 @@ fn ended(running: &Running, result: OperationResult, message: String) -> Running
 }
 
 /// What is remembered of an object that failed.
-pub fn judge(view: &View<'_>, trouble: &Trouble, said: &Said) -> Running {
+pub fn judge(view: &View<'_>, trouble: &Trouble, said: &PodsSaid) -> Running {
     let running = view.running;
     let placed = view.placed.get(trouble.hook);
     let name = placed.map(|placed| placed.id.to_string()).unwrap_or_default();

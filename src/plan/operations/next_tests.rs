@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::document::tests::job;
 use super::super::document::{Hook, Operations};
-use super::{OperationStep, Said, Trouble, View, judge, next};
+use super::{OperationStep, PodsSaid, Trouble, View, judge, next};
 use crate::mask::Text;
 use crate::plan::operations::run::{Mark, Objects, Placed};
 use crate::plan::operations::state::{Ended, OperationResult, Running};
@@ -105,7 +105,7 @@ fn an_exit_code_says_what_follows() {
     let view =
         |now| View { operations: &operations, running: &running, placed: &placed, live: &live, timeout: 300, now };
     let trouble = |late| Trouble { hook: 0, why: "DeadlineExceeded".into(), late, created: CREATED };
-    let said = |code: Option<i64>| Said {
+    let said = |code: Option<i64>| PodsSaid {
         why: "DeadlineExceeded".into(),
         exit: code.map(Exit::of),
         message: "why".into(),

@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use super::document::{Hook, PREFIX};
 use super::state::Running;
 
+use crate::object::{Gvk, Object, ObjectId};
 use crate::plan::stamp::stamp;
 use crate::release::digest::Hasher;
 use crate::release::hook_run::{HOOK, HookRun};
 use crate::release::live::Live;
-use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::owner::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 use crate::runs;
 

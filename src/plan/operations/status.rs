@@ -25,7 +25,7 @@ pub struct OperationsStatus {
 /// The state of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum State {
+pub enum StepState {
     Done,
     Waiting,
 }
@@ -39,7 +39,7 @@ pub fn enter(status: &mut Map<String, Value>, told: &OperationsStatus) {
 }
 
 /// The plan of the operation that runs, with what is done in the present phase.
-pub fn plan(operations: &Operations, running: &Running, step: &str, state: State) -> Value {
+pub fn plan(operations: &Operations, running: &Running, step: &str, state: StepState) -> Value {
     let phase = |(at, hook): (usize, _)| {
         let (name, at) = (named(hook), u32::try_from(at).unwrap_or(u32::MAX));
         match &running.ended {
@@ -47,7 +47,7 @@ pub fn plan(operations: &Operations, running: &Running, step: &str, state: State
             _ if at > running.done => json!({"name": name, "state": "Pending"}),
             Some(ended) => json!({"name": name, "state": word(ended.result)}),
             None => {
-                let state = if state == State::Done { "Done" } else { "Waiting" };
+                let state = if state == StepState::Done { "Done" } else { "Waiting" };
                 json!({"name": name, "state": "InProgress", "steps": [{"name": step, "state": state}]})
             }
         }

@@ -1,6 +1,6 @@
 //! What the status says, step by step.
 
-use super::{State, failed, finished, over, plan};
+use super::{StepState, failed, finished, over, plan};
 use crate::plan::operations::document::Operations;
 use crate::plan::operations::document::tests::job;
 use crate::plan::operations::state::{Ended, OperationResult, Running, StoredOperations};
@@ -20,7 +20,7 @@ fn running(done: u32) -> Running {
 
 #[test]
 fn the_plan_has_a_phase_for_each_object_and_the_step_that_is_done_now() {
-    let now = plan(&operations(), &running(1), "Job second-1", State::Waiting);
+    let now = plan(&operations(), &running(1), "Job second-1", StepState::Waiting);
     let expected = json!({
         "operation": "backup", "request": "backup@1", "state": "InProgress", "since": 9,
         "phases": [
@@ -30,7 +30,7 @@ fn the_plan_has_a_phase_for_each_object_and_the_step_that_is_done_now() {
     });
     assert_eq!(now, expected);
     let ended = Ended { result: OperationResult::Failed, message: "no".into() };
-    let last = plan(&operations(), &Running { ended: Some(ended.clone()), ..running(0) }, "", State::Done);
+    let last = plan(&operations(), &Running { ended: Some(ended.clone()), ..running(0) }, "", StepState::Done);
     assert_eq!(
         last["phases"],
         json!([{"name": "Job first", "state": "Failed"}, {"name": "Job second", "state": "Pending"}])

@@ -2,27 +2,27 @@
 
 use serde_json::Value;
 
-use super::Run;
+use super::PlanRun;
 use super::objects::Notice;
-use crate::cluster::client::Answer;
+use crate::cluster::client::Returned;
 use crate::cluster::discovery::Resource;
-use crate::plan::crds::{Action, Definition};
+use crate::plan::crds::{CrdAction, Definition};
 use crate::reconcile::error::Error;
 use crate::reconcile::render::crds::id;
 
-impl Run<'_> {
+impl PlanRun<'_> {
     /// Creates and replaces definitions. The API server serves the new kinds a moment later, so the next pass
     /// continues.
     pub async fn write_crds(&mut self) -> Result<(), Error> {
         for Definition { body, action } in &self.prepared.desired.crds {
             let id = id(body);
             match action {
-                Action::Await => {}
-                Action::Create => {
+                CrdAction::Await => {}
+                CrdAction::Create => {
                     match self
                         .observed
                         .cluster
-                        .create(&Resource::crds(), &id, &Value::Object(body.clone()), Answer::Object)
+                        .create(&Resource::crds(), &id, &Value::Object(body.clone()), Returned::Object)
                         .await
                     {
                         Ok(_) => self.changed.push(id),
@@ -31,8 +31,8 @@ impl Run<'_> {
                         Err(e) => return Err(e.into()),
                     }
                 }
-                Action::Replace(new) => {
-                    self.observed.cluster.replace(&Resource::crds(), &id, new, false, Answer::Object).await?;
+                CrdAction::Replace(new) => {
+                    self.observed.cluster.replace(&Resource::crds(), &id, new, false, Returned::Object).await?;
                     let text = "it was replaced by the chart's".into();
                     self.notices.push((id.clone(), Notice { reason: "DefinitionReplaced", text, warning: false }));
                     self.changed.push(id);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::cluster::client::{Cluster, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
-use crate::release::object::{Gvk, ObjectId, metadata};
+use crate::object::{Gvk, ObjectId, metadata};
 
 /// What the API server says of a claim whose class does not allow it (the admission plugin `PersistentVolumeClaimResize`).
 const NOT_RESIZED: &str = "only dynamically provisioned pvc can be resized";

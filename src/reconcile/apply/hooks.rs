@@ -6,21 +6,21 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::objects::{claim, is_nobodys, update_beside};
-use super::{Run, Waiting};
-use crate::cluster::client::{Answer, describe};
+use super::{PlanRun, Waiting};
+use crate::cluster::client::{Returned, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::mask::Text;
+use crate::object::{ObjectId, metadata};
 use crate::plan::claim::{Ownership, is_left_by_helm};
 use crate::plan::hooks;
-use crate::plan::hooks::{DeletePolicy, Event, Hook};
+use crate::plan::hooks::{DeletePolicy, Hook, HookEvent};
 use crate::plan::objects::names_owner;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::records::read_record;
 use crate::reconcile::render::secrets::learn;
 use crate::release::hook_run::{HookOutcome, HookRun};
 use crate::release::live::Live;
-use crate::release::object::{ObjectId, metadata};
 use crate::release::record::{HookRecord, LastRun, Phase};
 
 /// The most records that are read to learn whether a hook of Helm made an object.
@@ -32,10 +32,10 @@ pub const REMEDY: &str = "delete or rename that object, or give the chart's obje
 /// Seconds until the next look at an object that is being deleted, if no event arrives earlier.
 const GOING: i64 = 5;
 
-impl Run<'_> {
+impl PlanRun<'_> {
     /// Creates the object of a hook. First deletes an object of the same name that belongs to the release, if the hook's
     /// policy requires it or the object is an earlier run of this operator. If not, that object is updated, as by Helm.
-    pub async fn start_hook(&mut self, index: usize, event: Event, again: bool) -> Result<(), Error> {
+    pub async fn start_hook(&mut self, index: usize, event: HookEvent, again: bool) -> Result<(), Error> {
         let hook = &self.prepared.desired.hooks[index];
         let resource = self.hook_resource(&hook.id).await?;
         self.ctx.watching.objects.ensure(&hook.id.gvk, hook.id.namespace.as_ref());
@@ -53,10 +53,10 @@ impl Run<'_> {
         }
         let foreground = self.observed.cr.finalizers.iter().any(|f| &**f == "foregroundDeletion");
         let body = Value::Object(hook.body(self.plan.revision, event, &self.observed.owner, foreground));
-        let object = match self.observed.cluster.create(&resource, &hook.id, &body, Answer::Object).await {
+        let object = match self.observed.cluster.create(&resource, &hook.id, &body, Returned::Object).await {
             Err(e) if e.is_conflict() => match self.make_room(&resource, index, event, again).await? {
                 Room::ThisRun(object) => object,
-                Room::Free => self.observed.cluster.create(&resource, &hook.id, &body, Answer::Object).await?,
+                Room::Free => self.observed.cluster.create(&resource, &hook.id, &body, Returned::Object).await?,
                 Room::Taken(object) => update_beside(self.observed, &resource, &hook.id, &object, &body).await?,
                 Room::Going => return Ok(()),
             },
@@ -80,7 +80,7 @@ impl Run<'_> {
     /// Turns the API server's refusal of a delete hook into a failure of the hook, so that the hook is given up like
     /// any other; if not, the custom resource could never be deleted (docs/design/applying.md D2). An unreachable API
     /// server is not a failure of the hook.
-    pub fn refused_hook(&self, index: usize, event: Event, error: ApiError) -> Error {
+    pub fn refused_hook(&self, index: usize, event: HookEvent, error: ApiError) -> Error {
         if error.is_outage() || error.is_conflict() || error.is_namespace_terminating() {
             return error.into();
         }
@@ -89,7 +89,13 @@ impl Run<'_> {
     }
 
     /// Handles an object of the hook's name that exists.
-    async fn make_room(&mut self, resource: &Resource, index: usize, event: Event, again: bool) -> Result<Room, Error> {
+    async fn make_room(
+        &mut self,
+        resource: &Resource,
+        index: usize,
+        event: HookEvent,
+        again: bool,
+    ) -> Result<Room, Error> {
         let hook = &self.prepared.desired.hooks[index];
         let Some(object) = self.observed.cluster.get(resource, &hook.id).await? else { return Ok(Room::Free) };
         if let Ownership::Refused(why) = claim(&object, self.observed, self.ctx)
@@ -139,12 +145,12 @@ impl Run<'_> {
         Ok(is_left_by_helm(object, &created))
     }
 
-    pub async fn finish_hook(&mut self, index: usize, event: Event) -> Result<(), Error> {
+    pub async fn finish_hook(&mut self, index: usize, event: HookEvent) -> Result<(), Error> {
         self.note_run(index, event, Phase::Succeeded);
         self.save_progress().await
     }
 
-    pub async fn fail_hook(&mut self, index: usize, event: Event, why: &Text, timeout: bool) -> Result<(), Error> {
+    pub async fn fail_hook(&mut self, index: usize, event: HookEvent, why: &Text, timeout: bool) -> Result<(), Error> {
         let all = &self.prepared.desired.hooks;
         let hook = &all[index];
         let mut why = why.clone();
@@ -205,7 +211,7 @@ impl Run<'_> {
         }
     }
 
-    fn note_run(&mut self, index: usize, event: Event, phase: Phase) {
+    fn note_run(&mut self, index: usize, event: HookEvent, phase: Phase) {
         let Some(record) = &mut self.record else { return };
         let now = jiff::Timestamp::now().to_string();
         let before = record.hooks().into_iter().nth(index).map(|h| h.last_run).unwrap_or_default();

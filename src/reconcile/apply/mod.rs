@@ -20,10 +20,10 @@ use super::trust::Verified;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
 use crate::mask::Text;
+use crate::object::ObjectId;
 use crate::plan::objects::is_ours;
 use crate::plan::{Desired, Plan, PlanStep, Verb, plan};
 use crate::release::inventory::Reference;
-use crate::release::object::ObjectId;
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::record::Record;
 use crate::release::secret;
@@ -119,7 +119,7 @@ pub async fn apply(observed: &Verified, planned: Result<Planned, Error>, ctx: &C
     {
         want(observed, fields, ctx);
     }
-    let mut run = Run::new(observed, &prepared, &plan, ctx);
+    let mut run = PlanRun::new(observed, &prepared, &plan, ctx);
     let mut error = None;
     if plan.verb != Verb::Rest {
         ctx.waits.end(&observed.key);
@@ -141,7 +141,7 @@ pub async fn apply(observed: &Verified, planned: Result<Planned, Error>, ctx: &C
     if error.is_none() && !dry && observed.situation.is_acted_on() {
         error = run.collect_chunks().await.err();
     }
-    let Run { changed, notices, pruned, finished, waiting, chunks, .. } = run;
+    let PlanRun { changed, notices, pruned, finished, waiting, chunks, .. } = run;
     let waiting = waiting.filter(|_| error.is_none());
     Applied {
         verb: plan.verb,
@@ -176,7 +176,7 @@ fn kept(observed: &Observed, desired: &Desired) -> BTreeMap<ObjectId, Reference>
 }
 
 /// A plan while it is carried out.
-pub struct Run<'a> {
+pub struct PlanRun<'a> {
     pub observed: &'a Observed,
     pub prepared: &'a Prepared,
     pub plan: &'a Plan,
@@ -199,7 +199,7 @@ pub struct Run<'a> {
     pub chunks: usize,
 }
 
-impl<'a> Run<'a> {
+impl<'a> PlanRun<'a> {
     fn new(observed: &'a Observed, prepared: &'a Prepared, plan: &'a Plan, ctx: &'a Context) -> Self {
         let head = observed.facts.history.last().filter(|r| r.revision == plan.revision).cloned();
         let record = observed.record.as_ref().ok().and_then(Clone::clone).filter(|r| r.revision() == plan.revision);

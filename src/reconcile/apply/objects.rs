@@ -8,12 +8,13 @@ use serde_json::{Map, Value, json};
 
 use super::enlarge::enlarge;
 use crate::cluster::cache::ReleaseKey;
-use crate::cluster::client::{Answer, CONTROLLER_MANAGER, Conflicts, describe};
+use crate::cluster::client::{CONTROLLER_MANAGER, Conflicts, Returned, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::mask::Text;
 use crate::members::document::Members;
 use crate::members::substitute;
+use crate::object::{ObjectId, metadata};
 use crate::plan::Desired;
 use crate::plan::claim::{Ownership, is_marked, ownership};
 use crate::plan::immutable;
@@ -31,7 +32,6 @@ use crate::reconcile::observe::latches::latch;
 use crate::reconcile::observe::observed::Observed;
 use crate::release::inventory::Reference;
 use crate::release::managers;
-use crate::release::object::{ObjectId, metadata};
 use crate::release::owner::{RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::release::record::Status;
 
@@ -554,9 +554,9 @@ impl One<'_> {
             if let Some(Value::Object(metadata)) = whole.get_mut("metadata") {
                 metadata.retain(|field, _| WRITTEN.contains(&field.as_str()));
             }
-            cluster.create(self.resource, id, &whole, Answer::Object).await
+            cluster.create(self.resource, id, &whole, Returned::Object).await
         } else {
-            cluster.replace(self.resource, id, &whole, false, Answer::Object).await
+            cluster.replace(self.resource, id, &whole, false, Returned::Object).await
         };
         let refused = match answer {
             Ok(answer) => {

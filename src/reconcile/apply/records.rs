@@ -7,10 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::Run;
-use crate::cluster::client::Answer;
+use super::PlanRun;
+use crate::cluster::client::Returned;
 use crate::cluster::discovery::Resource;
 use crate::mask::Text;
+use crate::object::{Gvk, ObjectId, metadata};
 use crate::plan::objects::note_finished;
 use crate::plan::operations::document::Hook;
 use crate::plan::situation::{RevisionKind, newest_operation};
@@ -22,12 +23,11 @@ use crate::release::chunks;
 use crate::release::chunks::Chunks;
 use crate::release::inventory::{Inventory, MAX_BYTES};
 use crate::release::lookups::Lookups;
-use crate::release::object::{Gvk, ObjectId, metadata};
 use crate::release::record::{New, Record, RecordError, Status};
 use crate::release::secret;
 use crate::release::secret::Revision;
 
-impl Run<'_> {
+impl PlanRun<'_> {
     pub async fn create_record(&mut self, revision: u64, status: Status) -> Result<(), Error> {
         let description = match status {
             Status::PendingInstall => "Initial install underway",
@@ -131,7 +131,7 @@ impl Run<'_> {
             },
             "data": data(&record)?,
         });
-        let answer = self.ctx.cluster.create(&Resource::secrets(), &id, &body, Answer::Metadata).await?;
+        let answer = self.ctx.cluster.create(&Resource::secrets(), &id, &body, Returned::Metadata).await?;
         self.record = Some(record);
         set_metadata(&mut body, answer);
         self.enter(&body);
@@ -154,7 +154,7 @@ impl Run<'_> {
                 },
                 "data": {chunks::KEY: STANDARD.encode(part)},
             });
-            match self.ctx.cluster.create(&Resource::secrets(), &id, &body, Answer::Metadata).await {
+            match self.ctx.cluster.create(&Resource::secrets(), &id, &body, Returned::Metadata).await {
                 Err(e) if !e.is_conflict() => return Err(e.into()),
                 _ => {}
             }
@@ -444,7 +444,7 @@ impl Run<'_> {
             return Ok(());
         };
         lay_over(&mut secret, patch);
-        let answer = self.ctx.cluster.replace(&Resource::secrets(), &id, &secret, false, Answer::Metadata).await?;
+        let answer = self.ctx.cluster.replace(&Resource::secrets(), &id, &secret, false, Returned::Metadata).await?;
         set_metadata(&mut secret, answer);
         self.enter(&secret);
         self.trust();

@@ -7,11 +7,11 @@ use serde_json::Value;
 use crate::chart::Chart;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
-use crate::definition::{ConfigMapKey, Fetched, Place, SecretName};
+use crate::definition::{ChartPlace, ConfigMapKey, Fetched, SecretName};
 use crate::kind::{ChartRef, Proof};
+use crate::object::{Gvk, ObjectId};
 use crate::reconcile::charts::{self, Credentials};
-use crate::release::object::{Gvk, ObjectId};
-use crate::source::download::Wanted;
+use crate::source::download::WantedChart;
 use crate::source::http::Login;
 use crate::source::provenance::Keyring;
 
@@ -19,14 +19,14 @@ use crate::source::provenance::Keyring;
 ///
 /// # Errors
 /// Why there is none, in a sentence.
-pub async fn load(cluster: &Cluster, place: Place) -> Result<Chart, String> {
+pub async fn load(cluster: &Cluster, place: ChartPlace) -> Result<Chart, String> {
     let load: Box<dyn FnOnce() -> Result<Chart, String> + Send> = match place {
-        Place::ConfigMap(key, proof) => {
+        ChartPlace::ConfigMap(key, proof) => {
             let data = archive(cluster, &key).await?;
             Box::new(move || charts::read_archive(data, &proof, &shown(&key)))
         }
-        Place::Path(path) => Box::new(move || charts::read(&ChartRef::Path(path), &Proof::default())),
-        Place::Fetched(fetched) => {
+        ChartPlace::Path(path) => Box::new(move || charts::read(&ChartRef::Path(path), &Proof::default())),
+        ChartPlace::Fetched(fetched) => {
             let login = match &fetched.credentials {
                 Some(secret) => login(cluster, secret).await?,
                 None => Login::default(),
@@ -36,7 +36,7 @@ pub async fn load(cluster: &Cluster, place: Place) -> Result<Chart, String> {
                 None => None,
             };
             let Fetched { chart, repository, version, proof, .. } = fetched;
-            let wanted = Wanted { chart, version, repo: repository };
+            let wanted = WantedChart { chart, version, repo: repository };
             Box::new(move || charts::fetch_chart(&wanted, &proof, &Credentials { login, keys }))
         }
     };

@@ -29,8 +29,8 @@ use super::journal::{self, Working};
 use super::watch::objects::{FIRST_SEARCH, LAST_SEARCH};
 use crate::chart::Chart;
 use crate::cluster::watch::watch;
-use crate::definition::{self, Place, Reason};
-use crate::rbac::Document;
+use crate::definition::{self, ChartPlace, DefinitionReason};
+use crate::rbac::RoleDocument;
 use config_maps::ConfigMapWatches;
 use seen::Seen;
 use sink::DefinitionSink;
@@ -58,7 +58,7 @@ struct Entry {
     /// When it is tried again, and the pause after that.
     retry: Option<(Instant, Duration)>,
     /// The rights that its chart needs, and when it is looked again whether the operator has them: `None` when it has.
-    needed: Arc<Vec<Document>>,
+    needed: Arc<Vec<RoleDocument>>,
     look_at: Option<(Instant, Duration)>,
     load: Load,
 }
@@ -99,7 +99,7 @@ struct Serving {
 
 /// Which definitions are carried out, and how.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct DefinitionSettings {
     /// What relative paths of charts are relative to.
     pub base: PathBuf,
     /// A label selector of definitions; empty for all.
@@ -109,7 +109,7 @@ pub struct Settings {
 /// All definitions.
 pub(super) struct Definitions {
     ctx: Arc<Context>,
-    settings: Settings,
+    settings: DefinitionSettings,
     seen: Seen,
     /// Names the definitions to look at.
     changed: mpsc::UnboundedSender<String>,
@@ -122,7 +122,7 @@ pub(super) struct Definitions {
 
 impl Definitions {
     /// None is known yet.
-    pub fn new(ctx: Arc<Context>, settings: Settings) -> Self {
+    pub fn new(ctx: Arc<Context>, settings: DefinitionSettings) -> Self {
         let (changed, names) = mpsc::unbounded_channel();
         Self {
             ctx,
@@ -204,7 +204,7 @@ impl Definitions {
     }
 
     /// Loads a chart beside those of other definitions.
-    fn load(&mut self, name: &str, object: Value, place: Place) {
+    fn load(&mut self, name: &str, object: Value, place: ChartPlace) {
         let entry = self.entries.entry(name.to_owned()).or_default();
         entry.load = Load::Runs;
         let (cluster, places, loaded) = (self.ctx.cluster.clone(), Arc::clone(&self.places), self.loaded.0.clone());
@@ -243,7 +243,11 @@ impl Definitions {
     /// Reports what came of a definition.
     async fn conclude(&mut self, name: &str, object: &Value, verdict: Verdict) {
         let is_written = self.report(name, object, &verdict).await;
-        self.note(name, is_written && matches!(verdict.reason, Reason::Served | Reason::InvalidSpec)).await;
+        self.note(
+            name,
+            is_written && matches!(verdict.reason, DefinitionReason::Served | DefinitionReason::InvalidSpec),
+        )
+        .await;
     }
 
     /// Notes when a definition is looked at again.

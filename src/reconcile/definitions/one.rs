@@ -11,25 +11,25 @@ use crate::cluster::cache::Releases;
 use crate::cluster::client::Conflicts;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
-use crate::crd::{self, Names, Settings};
-use crate::definition::{self, OnDelete, Place, Reason, Report, Spec, status};
+use crate::crd::{self, CrdSettings, Names};
+use crate::definition::{self, ChartPlace, DefinitionReason, DefinitionReport, OnDelete, Spec, status};
 use crate::names::DEFINITION;
+use crate::object::{Gvk, ObjectId};
 use crate::plan::status::not_served;
-use crate::rbac::Document;
+use crate::rbac::RoleDocument;
 use crate::reconcile::charts::{Loaded, Served};
 use crate::reconcile::controller::serve_kind;
 use crate::release::digest::Hasher;
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::status_fields::typed;
 
 impl Definitions {
     /// What has to be done before the chart is loaded: from where it is loaded, or `None` if the definition has ended.
-    pub(super) async fn begin(&mut self, name: &str, object: &Value) -> Result<Option<Place>, Verdict> {
+    pub(super) async fn begin(&mut self, name: &str, object: &Value) -> Result<Option<ChartPlace>, Verdict> {
         if object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
             return self.finish(name, object).await.map(|()| None);
         }
-        let invalid = |why: String| Verdict::new(Reason::InvalidSpec, why);
+        let invalid = |why: String| Verdict::new(DefinitionReason::InvalidSpec, why);
         let place = Spec::read(object).map_err(invalid)?.place(&self.settings.base).map_err(invalid)?;
         self.set_finalizer(name, object, true).await.map_err(|e| Verdict::failed(&e))?;
         Ok(Some(place))
@@ -42,9 +42,9 @@ impl Definitions {
         object: &Value,
         chart: Result<Chart, String>,
     ) -> Result<Verdict, Verdict> {
-        let invalid = |why: String| Verdict::new(Reason::InvalidSpec, why);
+        let invalid = |why: String| Verdict::new(DefinitionReason::InvalidSpec, why);
         let spec = Spec::read(object).map_err(invalid)?;
-        let unusable = |why: String| Verdict::new(Reason::ChartUnusable, why);
+        let unusable = |why: String| Verdict::new(DefinitionReason::ChartUnusable, why);
         let chart = chart.map_err(unusable)?;
         let names = spec.names(&chart).map_err(invalid)?;
         let kind = spec.kind(&names, &self.settings.base).map_err(invalid)?;
@@ -65,17 +65,17 @@ impl Definitions {
         self.entries.entry(name.to_owned()).or_default().needed = needed;
         let served = Some(Box::new((chart.metadata, names)));
         match self.ctx.discovery.resolve(&self.gvk(name)).await {
-            Ok(Some(_)) => Ok(Verdict { served, ..Verdict::new(Reason::Served, "") }),
+            Ok(Some(_)) => Ok(Verdict { served, ..Verdict::new(DefinitionReason::Served, "") }),
             Ok(None) => Ok(Verdict {
                 served,
-                ..Verdict::new(Reason::Establishing, "the API server does not serve the kind yet")
+                ..Verdict::new(DefinitionReason::Establishing, "the API server does not serve the kind yet")
             }),
             Err(error) => Err(Verdict::failed(&error)),
         }
     }
 
     /// The rights that a chart needs. Without an answer nothing is said of them.
-    async fn needed(&self, chart: &Chart, names: &Names, has_account: bool) -> Arc<Vec<Document>> {
+    async fn needed(&self, chart: &Chart, names: &Names, has_account: bool) -> Arc<Vec<RoleDocument>> {
         let namespaces: Vec<String> =
             self.ctx.cache.scopes().into_iter().flatten().map(|name| name.to_string()).collect();
         let (chart, names) = (chart.clone(), names.clone());
@@ -135,7 +135,7 @@ impl Definitions {
         let other = self.ctx.kinds.all().into_iter().enumerate().find_map(same);
         match other {
             Some(_) => Err(Verdict::new(
-                Reason::Conflict,
+                DefinitionReason::Conflict,
                 format!(
                     "the kind {} of group {} is served already, for watches.yaml or another definition",
                     gvk.kind, gvk.group
@@ -158,7 +158,7 @@ impl Definitions {
             && existing["metadata"]["labels"][DEFINITION] != name
         {
             return Err(Verdict::new(
-                Reason::Conflict,
+                DefinitionReason::Conflict,
                 format!(
                     "the CustomResourceDefinition {} exists and is not of this definition. To give it to this one: kubectl label crd {} {DEFINITION}={name}",
                     id.name, id.name
@@ -244,7 +244,7 @@ impl Definitions {
                 let (are, them) =
                     if used == 1 { ("custom resource exists", "it") } else { ("custom resources exist", "them") };
                 return Err(Verdict::new(
-                    Reason::CustomResourcesExist,
+                    DefinitionReason::CustomResourcesExist,
                     format!(
                         "{used} {are} of kind {}: delete {them}, or set spec.onDelete to Orphan",
                         resource.gvk.kind
@@ -309,7 +309,7 @@ impl Definitions {
         let old: Map<String, Value> = object.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
         let new = status(
             &old,
-            &Report {
+            &DefinitionReport {
                 generation: object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
                 now: &format!("{:.0}", jiff::Timestamp::now()),
                 reason: verdict.reason,
@@ -321,7 +321,7 @@ impl Definitions {
             return true;
         }
         match verdict.reason {
-            Reason::Served => tracing::info!(definition = name, "a definition of a chart is served"),
+            DefinitionReason::Served => tracing::info!(definition = name, "a definition of a chart is served"),
             reason => {
                 tracing::warn!(
                     definition = name,
@@ -363,7 +363,7 @@ async fn make(chart: Chart, names: Names) -> Result<(Chart, Value), String> {
         let evidence = crd::carried(&chart);
         // Without its types a field of the status still appears.
         let fields = typed::of_chart(&chart).unwrap_or_default();
-        let made = crd::of_chart(&chart, &names, Settings::default(), &evidence, &fields)?;
+        let made = crd::of_chart(&chart, &names, CrdSettings::default(), &evidence, &fields)?;
         Ok((chart, made.definition))
     };
     tokio::task::spawn_blocking(make)

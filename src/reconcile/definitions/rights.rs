@@ -8,8 +8,8 @@ use crate::cluster::client::Cluster;
 use crate::cluster::error::ApiError;
 use crate::crd::{self, Names};
 use crate::rbac::held::Held;
-use crate::rbac::own::{self, Served, Settings};
-use crate::rbac::{Document, Rights, Subject};
+use crate::rbac::own::{self, RunSettings, Served};
+use crate::rbac::{Rights, RoleDocument, Subject};
 
 /// Missing rules that are listed.
 const SHOWN: usize = 10;
@@ -17,12 +17,12 @@ const SHOWN: usize = 10;
 const NOWHERE: &str = "tillerman-rights-of-the-cluster";
 
 /// What the operator needs for the chart of a kind, where the operator serves these namespaces; all of them if there are none. May take a second.
-pub fn needed(chart: &Chart, names: &Names, has_account: bool, namespaces: Vec<String>) -> Vec<Document> {
+pub fn needed(chart: &Chart, names: &Names, has_account: bool, namespaces: Vec<String>) -> Vec<RoleDocument> {
     // With a service account, the objects are a matter of its rights.
     let rights = if has_account { Rights::default() } else { Rights::of(chart, &crd::carried(chart)) };
     let served = Served { group: names.group.clone(), plural: names.plural.clone() };
     // What the operator needs whatever it serves is not this definition's matter.
-    let settings = Settings { served: [served].into(), charts_only: true, ..Settings::default() };
+    let settings = RunSettings { served: [served].into(), charts_only: true, ..Settings::default() };
     let rules = own::rules(&[rights], &settings);
     let subject = Subject { everywhere: namespaces.is_empty(), namespaces, ..Subject::default() };
     subject.documents(&rules)
@@ -32,7 +32,7 @@ pub fn needed(chart: &Chart, names: &Names, has_account: bool, namespaces: Vec<S
 ///
 /// # Errors
 /// Those of the requests.
-pub async fn missing(cluster: &Cluster, needed: &[Document]) -> Result<Option<Vec<String>>, ApiError> {
+pub async fn missing(cluster: &Cluster, needed: &[RoleDocument]) -> Result<Option<Vec<String>>, ApiError> {
     let mut missing = Vec::new();
     for document in needed {
         let namespace = document.namespace.as_deref().filter(|namespace| !namespace.is_empty());

@@ -3,21 +3,21 @@
 use crate::chart::Metadata;
 use crate::cluster::error::ApiError;
 use crate::crd::Names;
-use crate::definition::Reason;
+use crate::definition::DefinitionReason;
 
 /// What came of a step.
 pub struct Verdict {
-    pub reason: Reason,
+    pub reason: DefinitionReason,
     pub message: String,
     pub served: Option<Box<(Metadata, Names)>>,
 }
 
 impl Verdict {
-    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+    pub fn new(reason: DefinitionReason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), served: None }
     }
 
     pub fn failed(error: &ApiError) -> Self {
-        Self::new(Reason::Failed, error.to_string())
+        Self::new(DefinitionReason::Failed, error.to_string())
     }
 }

@@ -10,12 +10,12 @@ use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::members::config_maps::ConfigMaps;
+use crate::object::{Gvk, Object, ObjectId};
 use crate::plan::claim::{Ownership, ownership};
 use crate::plan::stamp::stamp;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
-use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::owner::{CHART_LABEL, Owner};
 
 /// The `ConfigMap` of a driver, owned by the custom resource. It is not part of the release, and the

@@ -16,11 +16,11 @@ use crate::members::config_maps::Untouched;
 use crate::members::document::Set;
 use crate::members::driver::{MemberDriver as _, MemberStep};
 use crate::members::etcd::client::Access;
-use crate::members::etcd::document::{Document, LABEL};
+use crate::members::etcd::document::{EtcdDocument, LABEL};
 use crate::members::etcd::driver::Etcd;
-use crate::members::etcd::state::{Action, Call, InitialCluster};
+use crate::members::etcd::state::{Call, EtcdAction, InitialCluster};
 use crate::members::progress::{self, Doing};
-use crate::members::workload::{Latch, Mode, Target, Workload};
+use crate::members::workload::{Latch, Mode, Workload, WorkloadTarget};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::notify::event;
@@ -55,7 +55,7 @@ impl Registered for EtcdDriver {
         ctx: &'a Context,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let Ok(document) = Document::read(&set.etcd, &set.target) else { return Ok(()) };
+            let Ok(document) = EtcdDocument::read(&set.etcd, &set.target) else { return Ok(()) };
             config_map::leave_behind(&DriversMap::of(&document.config_map, LABEL, observed, ctx), observed).await
         })
     }
@@ -76,9 +76,11 @@ async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
     let seen = driver.observe(workload, pass.latch).await;
     let step = driver.decide(workload, &seen, &target, pass.latch, observed.facts.now);
     let quiet = step == MemberStep::Quiet;
-    let call =
-        matches!(step, MemberStep::Act(Action::Call { .. }) | MemberStep::ActThen { action: Action::Call { .. }, .. });
-    let votes = matches!(step, MemberStep::Act(Action::Call { call: Call::AddVoter { .. }, .. }));
+    let call = matches!(
+        step,
+        MemberStep::Act(EtcdAction::Call { .. }) | MemberStep::ActThen { action: EtcdAction::Call { .. }, .. }
+    );
+    let votes = matches!(step, MemberStep::Act(EtcdAction::Call { call: Call::AddVoter { .. }, .. }));
     let ((doing, after), latch) = pass.perform(&driver, step).await?;
     if let (true, Doing::Done(what)) = (votes, &doing) {
         let cost = "etcd before 3.4 has no learners: until its pod has started the cluster bears one failure less, and one of two stands still";
@@ -100,7 +102,7 @@ async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
 
 /// The driver of a cluster.
 async fn driver(observed: &Observed, set: &Set, ctx: &Context) -> Result<Result<Etcd<DriversMap>, Lack>, Error> {
-    let document = match Document::read(&set.etcd, &set.target) {
+    let document = match EtcdDocument::read(&set.etcd, &set.target) {
         Ok(document) => document,
         Err(why) => return Ok(Err(Lack::Wrong(why))),
     };
@@ -113,7 +115,7 @@ async fn driver(observed: &Observed, set: &Set, ctx: &Context) -> Result<Result<
 }
 
 /// The certificates and the password. Each pass reads them again, since they may have been renewed. No text shows them.
-async fn access(document: &Document, observed: &Observed, ctx: &Context) -> Result<Result<Access, Lack>, Error> {
+async fn access(document: &EtcdDocument, observed: &Observed, ctx: &Context) -> Result<Result<Access, Lack>, Error> {
     let mut access = Access { tls: None, user: None, timeout: TIMEOUT };
     if let Some(name) = &document.tls_secret {
         let Some(found) = secret(name, observed).await? else { return Ok(Err(missing(name, "etcd.tls"))) };
@@ -142,7 +144,7 @@ struct Rest {
     /// The StatefulSet.
     pub workload: Workload,
     /// The wanted state.
-    pub target: Target,
+    pub target: WorkloadTarget,
     /// What the status remembers.
     pub latch: Latch,
     /// The content of the `ConfigMap`.

@@ -12,8 +12,9 @@ use crate::members::document::{DriverName, Members, OnOrphan, OnRemove, Set};
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use crate::members::etcd::decide::FORCE_NEW_CLUSTER;
 use crate::members::progress::{self, Doing};
-use crate::members::workload::{Latch, Mode, REPLACED, Target, Workload};
+use crate::members::workload::{Latch, Mode, REPLACED, Workload, WorkloadTarget};
 use crate::names;
+use crate::object::{Gvk, ObjectId};
 use crate::plan::Desired;
 use crate::plan::situation::Situation;
 use crate::reconcile::apply::objects::Objects;
@@ -25,7 +26,6 @@ use crate::reconcile::observe::latches::stored;
 use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::observe::records::read_record;
 use crate::reconcile::render::stamp::{Missing, stamp};
-use crate::release::object::{Gvk, ObjectId};
 
 /// When a condition is checked again if no event arrives.
 pub const STOPPED: Duration = Duration::from_secs(15);
@@ -66,7 +66,7 @@ impl Stored {
 }
 
 impl SetPass<'_> {
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> WorkloadTarget {
         let mode = match self.observed.situation {
             Situation::Paused(_) => Mode::Paused,
             _ if self.set.paused && !self.observed.facts.deleting => Mode::Paused,
@@ -74,7 +74,7 @@ impl SetPass<'_> {
             _ if self.keeps => Mode::Keep,
             _ => Mode::Run,
         };
-        Target {
+        WorkloadTarget {
             size: self.set.size,
             mode,
             delete_claims: self.set.on_remove == OnRemove::Delete,

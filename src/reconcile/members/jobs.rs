@@ -7,16 +7,16 @@ use kube::core::ApiResource;
 use super::executor::SetPass;
 use super::look;
 use super::registered::{Made, Passed, Registered};
-use crate::cluster::client::Answer;
+use crate::cluster::client::Returned;
 use crate::cluster::discovery::Resource;
 use crate::members::document::{Members, ScaleHook, Set};
 use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
-use crate::members::jobs::{self, Action, job};
-use crate::members::workload::{Latch, Target, Workload};
+use crate::members::jobs::{self, JobsAction, job};
+use crate::members::workload::{Latch, Workload, WorkloadTarget};
+use crate::object::{Gvk, ObjectId};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
-use crate::release::object::{Gvk, ObjectId};
 
 /// The driver that runs Jobs of the chart.
 pub struct JobsDriver<'a> {
@@ -41,44 +41,44 @@ fn job_resource() -> Resource {
 }
 
 impl MemberDriver for JobsDriver<'_> {
-    type Observed = jobs::Observed;
-    type Action = Action;
+    type Observed = jobs::ObservedJobs;
+    type Action = JobsAction;
 
-    async fn observe(&self, workload: &Workload, _latch: &Latch) -> jobs::Observed {
+    async fn observe(&self, workload: &Workload, _latch: &Latch) -> jobs::ObservedJobs {
         if self.hooks.is_empty() {
-            return jobs::Observed::default();
+            return jobs::ObservedJobs::default();
         }
         match look::jobs(self.observed, &workload.namespace, &self.hooks, self.ctx).await {
-            Ok(jobs) => jobs::Observed { jobs, blind: None },
-            Err(error) => jobs::Observed { jobs: Vec::new(), blind: Some(error.to_string()) },
+            Ok(jobs) => jobs::ObservedJobs { jobs, blind: None },
+            Err(error) => jobs::ObservedJobs { jobs: Vec::new(), blind: Some(error.to_string()) },
         }
     }
 
     fn decide(
         &self,
         workload: &Workload,
-        observed: &jobs::Observed,
-        target: &Target,
+        observed: &jobs::ObservedJobs,
+        target: &WorkloadTarget,
         latch: &Latch,
         now: i64,
-    ) -> MemberStep<Action> {
+    ) -> MemberStep<JobsAction> {
         let (hooks, set) = (self.hooks.as_slice(), self.set.name.as_str());
         jobs::decide(&jobs::View { workload, observed, hooks, set, target, latch, now })
     }
 
-    async fn act(&self, action: Action) -> ActionOutcome {
+    async fn act(&self, action: JobsAction) -> ActionOutcome {
         let jobs = job_resource();
         let namespace = Some(std::sync::Arc::clone(&self.observed.owner.release_namespace));
         let id = |name: &str| ObjectId { gvk: jobs.gvk.clone(), namespace: namespace.clone(), name: name.into() };
         let result = match &action {
-            Action::Start(run, sizes) => {
+            JobsAction::Start(run, sizes) => {
                 let Some(hook) = self.hooks.iter().find(|h| h.name == run.hook) else {
                     return ActionOutcome::Fatal(format!("there is no hook {}", run.hook));
                 };
                 let body = jobs::job::body(hook, run, self.set, *sizes, &self.observed.owner);
-                self.observed.cluster.create(&jobs, &id(&run.name()), &body, Answer::Metadata).await.map(|_| ())
+                self.observed.cluster.create(&jobs, &id(&run.name()), &body, Returned::Metadata).await.map(|_| ())
             }
-            Action::Forget { name, uid } => {
+            JobsAction::Forget { name, uid } => {
                 self.observed.cluster.delete(&jobs, &id(name), Some(uid), false).await.map(|_| ())
             }
         };
@@ -91,12 +91,12 @@ impl MemberDriver for JobsDriver<'_> {
         }
     }
 
-    fn describe(&self, action: &Action) -> String {
+    fn describe(&self, action: &JobsAction) -> String {
         match action {
-            Action::Start(run, _) => {
+            JobsAction::Start(run, _) => {
                 format!("{} hook for ordinal {}: start Job {}", run.event, run.ordinal, run.name())
             }
-            Action::Forget { name, .. } => format!("delete Job {name} of an earlier run"),
+            JobsAction::Forget { name, .. } => format!("delete Job {name} of an earlier run"),
         }
     }
 }

@@ -16,11 +16,11 @@ use crate::mask::Text;
 use crate::members::document::{ScaleHook, Set};
 use crate::members::jobs::job;
 use crate::members::workload::Workload;
+use crate::object::{Gvk, ObjectId};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::render::secrets::learn;
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::owned;
 
 /// Reads a StatefulSet, its pods and its claims. Returns `None` if it does not exist, or was not applied as one with

@@ -19,12 +19,12 @@ use crate::members::config_maps::{ConfigMaps, Untouched};
 use crate::members::document::Set;
 use crate::members::driver::{MemberDriver as _, MemberStep};
 use crate::members::primary::client::Agents;
-use crate::members::primary::document::{Document, LABEL};
+use crate::members::primary::document::{LABEL, PrimaryDocument};
 use crate::members::primary::driver::{Primary, Shown};
 use crate::members::primary::report::{report, restarts, sight};
-use crate::members::primary::state::{Action, ChangeKind, Latched, Observed as Seen, RequestResult, Roles};
+use crate::members::primary::state::{ChangeKind, Latched, ObservedPrimary, PrimaryAction, RequestResult, Roles};
 use crate::members::progress::Doing;
-use crate::members::workload::{Latch, Mode, Target, Workload};
+use crate::members::workload::{Latch, Mode, Workload, WorkloadTarget};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::memory::primaries::Primaries;
@@ -62,7 +62,7 @@ impl Registered for PrimaryDriver {
         ctx: &'a Context,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let Ok(document) = Document::read(&set.primary, &set.target) else { return Ok(()) };
+            let Ok(document) = PrimaryDocument::read(&set.primary, &set.target) else { return Ok(()) };
             config_map::leave_behind(&DriversMap::of(&document.config_map, LABEL, observed, ctx), observed).await
         })
     }
@@ -74,14 +74,18 @@ struct Stepped {
     /// With the roles that pods have got.
     workload: Workload,
     /// Before the last step.
-    seen: Seen,
+    seen: ObservedPrimary,
     /// There was nothing to do.
     quiet: bool,
 }
 
 /// Carries out a step, and those that follow from it and need nothing new of the API server: while nobody can write, each pass would
 /// cost a tenth of a second. Before each, the members are asked again.
-async fn steps<C: ConfigMaps>(pass: &SetPass<'_>, driver: &Primary<C>, target: &Target) -> Result<Stepped, Error> {
+async fn steps<C: ConfigMaps>(
+    pass: &SetPass<'_>,
+    driver: &Primary<C>,
+    target: &WorkloadTarget,
+) -> Result<Stepped, Error> {
     let SetPass { observed, members, set, stored, keeps, ctx, .. } = *pass;
     let now = observed.facts.now;
     let (mut workload, mut latch) = (pass.workload.clone(), pass.latch.clone());
@@ -120,7 +124,7 @@ async fn steps<C: ConfigMaps>(pass: &SetPass<'_>, driver: &Primary<C>, target: &
 }
 
 /// Whether another step may follow in the same pass: it changes nothing of the StatefulSet, and its pods and claims.
-fn is_brief(step: &MemberStep<Action>) -> bool {
+fn is_brief(step: &MemberStep<PrimaryAction>) -> bool {
     matches!(step, MemberStep::Latch(_) | MemberStep::Act(_) | MemberStep::LabelPod { .. })
 }
 
@@ -131,7 +135,7 @@ async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
     if !matches!(target.mode, Mode::Run | Mode::Keep) {
         return Ok(pass.nothing(Doing::Nothing));
     }
-    let document = match Document::read(&set.primary, &set.target) {
+    let document = match PrimaryDocument::read(&set.primary, &set.target) {
         Ok(document) => document,
         Err(why) => return Ok(pass.wrong(why)),
     };
@@ -180,7 +184,7 @@ async fn masked(observed: &Observed, ctx: &Context) -> Shown {
     })
 }
 
-fn details<C>(driver: &Primary<C>, workload: &Workload, seen: &Seen, latch: &Latch) -> Map<String, Value> {
+fn details<C>(driver: &Primary<C>, workload: &Workload, seen: &ObservedPrimary, latch: &Latch) -> Map<String, Value> {
     report(&driver.settings, workload, seen, latch)
 }
 
@@ -218,7 +222,7 @@ fn announce(pass: &SetPass<'_>, latch: &Latch) {
 }
 
 /// The agents, with the certificates for calls to them.
-async fn agents(document: &Document, observed: &Observed) -> Result<Result<Agents, Lack>, Error> {
+async fn agents(document: &PrimaryDocument, observed: &Observed) -> Result<Result<Agents, Lack>, Error> {
     let mut tls = None;
     if let Some(name) = &document.tls_secret {
         let Some(found) = secret(name, observed).await? else { return Ok(Err(missing(name, "primary.tls"))) };
@@ -242,7 +246,7 @@ struct Noted {
 }
 
 impl Noted {
-    fn note<C>(&self, driver: &Primary<C>, workload: &Workload, seen: &Seen, latch: &Latch) {
+    fn note<C>(&self, driver: &Primary<C>, workload: &Workload, seen: &ObservedPrimary, latch: &Latch) {
         self.primaries.note(&self.key, &self.set, sight(&driver.settings, workload, seen, latch));
     }
 }
@@ -250,7 +254,7 @@ impl Noted {
 /// A cluster for which the last pass had nothing to do. Watches report changes that the API server knows of.
 struct Rest {
     workload: Workload,
-    target: Target,
+    target: WorkloadTarget,
     latch: Latch,
     /// The content of the `ConfigMap`.
     roles: Result<Option<Roles>, String>,

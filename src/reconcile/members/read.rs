@@ -8,7 +8,7 @@ use crate::mask::Text;
 use crate::members::url::takes_tls;
 use crate::members::workload::{Exit, Pod, PodPhase, VolumeClaim};
 use crate::names;
-use crate::release::object::Gvk;
+use crate::object::Gvk;
 
 pub fn core(kind: &str, plural: &str) -> Resource {
     Resource { gvk: Gvk::new("", "v1", kind), plural: plural.into(), namespaced: true }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::cluster::discovery::Resource;
 use crate::members::secret::Secret;
+use crate::object::ObjectId;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
-use crate::release::object::ObjectId;
 
 /// Why there is no driver.
 pub enum Lack {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
+use crate::object::Gvk;
 use crate::reconcile::shared::Shared;
-use crate::release::object::Gvk;
 use crate::release::owner::CHART_LABEL;
 
 /// The findings for each custom resource.

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::cluster::cache::ReleaseKey;
+use crate::object::ObjectId;
 use crate::release::lookups::Lookups;
-use crate::release::object::ObjectId;
 
 /// What the templates of releases looked up. After a restart this comes from their records.
 #[derive(Default)]

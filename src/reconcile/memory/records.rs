@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::release::object::metadata;
+use crate::object::metadata;
 
 /// Enough for a thousand records of small charts, or a few of large ones.
 const MAX_BYTES: usize = 4 << 20;

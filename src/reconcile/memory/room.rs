@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::kind::bounds;
+use crate::bounds;
 use crate::reconcile::error::Error;
 
 /// Bytes of an unpacked record from which on it takes room.

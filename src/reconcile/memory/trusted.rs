@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::members::document::Members;
-use crate::release::object::Object;
+use crate::object::Object;
 use crate::release::owner::Owner;
 use crate::release::record::{HookRecord, Record, RecordError};
 use crate::release::secret::Revision;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cluster::cache::ReleaseKey;
-use crate::release::object::ObjectId;
+use crate::object::ObjectId;
 
 /// Which release waits for which object, until its next attempt.
 #[derive(Default)]

@@ -13,8 +13,8 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::watch::{End, watch};
 use crate::harm;
 use crate::notices;
+use crate::object::Gvk;
 use crate::reconcile::context::Context;
-use crate::release::object::Gvk;
 
 /// Between two looks at whether the API server serves notices: doubling from the first to the last. A look is one request.
 const FIRST_LOOK: Duration = Duration::from_secs(10);

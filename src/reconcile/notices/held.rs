@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use crate::cluster::cache::ReleaseKey;
 use crate::notices::document::Notice;
-use crate::notices::state::State;
-use crate::notices::status::{Reason, bound};
+use crate::notices::state::NoticeState;
+use crate::notices::status::{NoticeReason, bound};
 
 /// Pauses after a status could not be stored.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -133,7 +133,7 @@ impl Held {
     }
 
     /// The status was stored.
-    pub fn stored(&mut self, state: &State) {
+    pub fn stored(&mut self, state: &NoticeState) {
         self.taken.clear();
         self.templates.clear();
         self.store_pause = None;
@@ -152,6 +152,6 @@ impl Held {
 fn failing(object: &Value) -> Option<String> {
     let waits = object.pointer("/status/waiting").and_then(Value::as_u64).is_some_and(|count| count > 0);
     let ready = object.pointer("/status/conditions/0").filter(|_| waits);
-    let ready = ready.filter(|ready| ready["reason"] == Reason::SendFailed.word())?;
+    let ready = ready.filter(|ready| ready["reason"] == NoticeReason::SendFailed.word())?;
     Some(bound(ready["message"].as_str().unwrap_or_default()))
 }

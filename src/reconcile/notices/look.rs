@@ -8,9 +8,9 @@ use super::pods::PodWatches;
 use super::sink::Id;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::Cr;
-use crate::notices::facts::Facts;
+use crate::notices::facts::ResourceFacts;
 use crate::notices::pods::PodFacts;
-use crate::notices::state::{Look, MAX_PODS, MAX_RELEASES, State, Turn};
+use crate::notices::state::{Look, MAX_PODS, MAX_RELEASES, NoticeState, Turn};
 use crate::reconcile::context::Context;
 
 /// The pods of a release, by name.
@@ -19,7 +19,7 @@ type PodsOf = BTreeMap<String, PodFacts>;
 /// Enters what is so of the custom resources that have to be looked at. Returns why the notice cannot follow all of them.
 pub fn look(
     (namespace, _): &Id,
-    state: &mut State,
+    state: &mut NoticeState,
     (dirty, is_first): (&mut Dirty, bool),
     turn: &Turn<'_>,
     ctx: &Context,
@@ -60,7 +60,7 @@ pub fn look(
             continue;
         }
         left_out += usize::from(state.releases.len() >= MAX_RELEASES && !state.releases.contains_key(&release));
-        let mut facts = Facts::of(&cr.uid, &cr.status());
+        let mut facts = ResourceFacts::of(&cr.uid, &cr.status());
         let before = state.releases.get(&release).map(|before| before.pods.clone()).unwrap_or_default();
         facts.pods = match &pods {
             Some(pods) if turn.notice.needs_pods() => pods_of(&key, &cr, pods, namespace, ctx),

@@ -32,10 +32,10 @@ use crate::notices;
 use crate::notices::allowance::Allowance;
 use crate::notices::document::Notice;
 use crate::notices::message::{self, Composed};
-use crate::notices::state::{Entry, State, Times, Turn};
-use crate::notices::status::{Reason, Report, bound, status};
+use crate::notices::state::{Entry, NoticeState, Times, Turn};
+use crate::notices::status::{NoticeReason, NoticeReport, bound, status};
+use crate::object::ObjectId;
 use crate::plan::status::{NOTICES_FAILING, patch};
-use crate::release::object::ObjectId;
 use follow::follow;
 use held::{Dirty, Held};
 use look::{key_of, kinds_by_name, look};
@@ -58,7 +58,7 @@ const SENDING: usize = 64;
 
 /// How notices are carried out.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct NoticeSettings {
     /// Hosts and addresses that messages may reach although their addresses are refused.
     pub hosts: Vec<String>,
     /// To how many people the notices of one namespace can write in an hour.
@@ -107,7 +107,7 @@ fn times() -> Times {
 
 impl Notices {
     /// None is known yet.
-    pub fn new(ctx: Arc<Context>, settings: &Settings) -> Self {
+    pub fn new(ctx: Arc<Context>, settings: &NoticeSettings) -> Self {
         let hosts = Some(settings.hosts.clone().into());
         let sender = Sender { cluster: ctx.cluster.clone(), hosts };
         let waiting = Arc::new(AtomicU64::new(0));
@@ -195,10 +195,10 @@ impl Notices {
             let held = self.held.entry(id.clone()).or_default();
             held.read(&object);
             held.wake_at(Instant::now());
-            self.mark(id, &State::read(object.get("status")), now());
+            self.mark(id, &NoticeState::read(object.get("status")), now());
         } else {
             self.held.remove(id);
-            self.mark(id, &State::default(), now());
+            self.mark(id, &NoticeState::default(), now());
         }
         self.ctx.touched.want(!self.held.is_empty());
         let wanted =
@@ -218,7 +218,7 @@ impl Notices {
     }
 
     /// Enters about which custom resources a notice cannot send what is due. Those for which that is news get a pass, which reports it.
-    fn mark(&self, id: &Id, state: &State, now: i64) {
+    fn mark(&self, id: &Id, state: &NoticeState, now: i64) {
         let fails = self.held.get(id).is_some_and(|held| held.problem.is_some() || held.notice.is_err());
         let waiting = state.due(now).filter(|_| fails).flat_map(|entry| &entry.lines);
         let kinds = kinds_by_name(&self.ctx);
@@ -270,7 +270,7 @@ impl Notices {
         let Some(held) = self.held.get_mut(id) else { return };
         held.wakes = None;
         let old: Map<String, Value> = object["status"].as_object().cloned().unwrap_or_default();
-        let mut state = State::read(object.get("status"));
+        let mut state = NoticeState::read(object.get("status"));
         let now = now();
         let notice = held.notice.clone();
         let is_new = old.get("observedGeneration") != Some(&json!(held.generation));
@@ -283,16 +283,16 @@ impl Notices {
         for error in &held.templates {
             state.note_templates(held.generation, error.clone());
         }
-        let mut problem = held.problem.clone().map(|why| (Reason::SendFailed, why));
+        let mut problem = held.problem.clone().map(|why| (NoticeReason::SendFailed, why));
         match &notice {
             Ok(notice) => {
                 let turn = Turn { notice, uid: &held.uid, now, times: times() };
                 if let Some(why) = look(id, &mut state, (&mut held.dirty, is_new), &turn, &self.ctx, &self.pods) {
-                    problem = problem.or(Some((Reason::TooMany, why)));
+                    problem = problem.or(Some((NoticeReason::TooMany, why)));
                 }
                 state.remind(&turn);
             }
-            Err(why) => problem = Some((Reason::InvalidSpec, why.clone())),
+            Err(why) => problem = Some((NoticeReason::InvalidSpec, why.clone())),
         }
         if held.is_limited && problem.is_none() {
             let most = self.allowance.per_namespace();
@@ -300,17 +300,18 @@ impl Notices {
                 "the notices of this namespace can write to {most} recipients in an hour, and all notices of the operator to ten times as \
                  many; messages wait. --notice-recipients-per-hour of the operator sets the limit"
             );
-            problem = Some((Reason::Limited, why));
+            problem = Some((NoticeReason::Limited, why));
         }
         let left_out = state.templates_left_out(held.generation);
         let problem = problem.or_else(|| {
             let text = |why| format!("{why}; messages have the usual words until the spec changes");
-            left_out.map(|why| (Reason::TemplateFailed, text(why)))
+            left_out.map(|why| (NoticeReason::TemplateFailed, text(why)))
         });
-        let (reason, message) = problem.unwrap_or((Reason::Watching, String::new()));
+        let (reason, message) = problem.unwrap_or((NoticeReason::Watching, String::new()));
         let (generation, sent) = (held.generation, held.taken.len() as u64);
         let stamp = format!("{:.0}", jiff::Timestamp::now());
-        let new = status(&old, &Report { generation, now: &stamp, reason, message: &message, state: &state, sent });
+        let new =
+            status(&old, &NoticeReport { generation, now: &stamp, reason, message: &message, state: &state, sent });
         harm::at("notice-store", &id.1).await;
         if let Some(patch) = patch(&old, &new)
             && let Err(why) = store(&self.ctx.cluster, id, &object, &patch, &self.seen).await
@@ -339,7 +340,7 @@ impl Notices {
     }
 
     /// Starts the attempts for what is due, unless they run or a retry is not due yet.
-    fn send(&mut self, id: &Id, notice: &Notice, state: &State, now: i64) {
+    fn send(&mut self, id: &Id, notice: &Notice, state: &NoticeState, now: i64) {
         let mut due: Vec<Entry> = state.due(now).cloned().collect();
         let mut of_namespace: HashMap<&str, usize> = HashMap::new();
         for ((namespace, _), held) in &self.held {

@@ -33,7 +33,7 @@ use crate::notices::mail::{address, mail};
 use crate::notices::message::Message;
 use crate::notices::status::bound;
 use crate::notices::webhook::{KEY, SIGNATURE, Url, body, signature};
-use crate::release::object::ObjectId;
+use crate::object::ObjectId;
 
 /// Bytes that the head of an answer to a webhook can have.
 const HEAD: usize = 16 << 10;

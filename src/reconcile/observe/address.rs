@@ -6,9 +6,9 @@ use super::observed::Observed;
 use crate::cluster::client::describe;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
+use crate::object::ObjectId;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
-use crate::release::object::ObjectId;
 
 /// Resolves the kind of the custom resource, and returns its address.
 pub async fn cr_id(observed: &Observed, ctx: &Context) -> Result<(Arc<Resource>, ObjectId), Error> {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::spec;
+use crate::bounds;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::Cr;
 use crate::kind::annotations::Annotations;
-use crate::kind::bounds;
 use crate::kind::depends_on::{self, Dependency, Name};
-use crate::plan::dependencies::{Needed, Target, before, cycle, hold, refuse_cycle, together};
+use crate::plan::dependencies::{DependencyState, Needed, before, cycle, hold, refuse_cycle, together};
 use crate::plan::situation::Refusal;
 use crate::reconcile::context::Context;
 use crate::release::digest::Hasher;
@@ -104,8 +104,8 @@ fn lay(linked: &mut Linked, all: &[(String, Value)]) {
     }
 }
 
-fn unserved() -> Target {
-    Target::Missing("the operator serves no custom resources of this kind".to_owned())
+fn unserved() -> DependencyState {
+    DependencyState::Missing("the operator serves no custom resources of this kind".to_owned())
 }
 
 /// The name of a dependency. `None`: the custom resource names none.
@@ -128,15 +128,15 @@ fn other(dependency: &Dependency, name: &Arc<str>, key: &ReleaseKey, ctx: &Conte
     Some(ReleaseKey { kind, namespace: Arc::clone(&key.namespace), name: Arc::clone(name) })
 }
 
-fn target(other: &ReleaseKey, ctx: &Context) -> Target {
+fn target(other: &ReleaseKey, ctx: &Context) -> DependencyState {
     match ctx.cache.cr(other) {
-        Some(cr) if cr.deleting => Target::Deleting,
-        Some(cr) => Target::Exists { generation: cr.generation, status: cr.status() },
-        None if ctx.cache.is_kind_synced(other.kind) => Target::Missing("it does not exist".to_owned()),
+        Some(cr) if cr.deleting => DependencyState::Deleting,
+        Some(cr) => DependencyState::Exists { generation: cr.generation, status: cr.status() },
+        None if ctx.cache.is_kind_synced(other.kind) => DependencyState::Missing("it does not exist".to_owned()),
         None if ctx.discovery.cached(ctx.kinds.get(other.kind).gvk()).is_none() => {
-            Target::Missing("the API server does not serve this kind".to_owned())
+            DependencyState::Missing("the API server does not serve this kind".to_owned())
         }
-        None => Target::Unknown,
+        None => DependencyState::Unknown,
     }
 }
 

@@ -14,13 +14,13 @@ use crate::cluster::cr::Cr;
 use crate::cluster::sources::Version;
 use crate::kind::switches::Switches;
 use crate::lookup;
+use crate::object::ObjectId;
 use crate::plan::attempts;
 use crate::reconcile::charts::Loaded;
 use crate::reconcile::context::Context;
 use crate::reconcile::memory::lookups::KnownLookups;
 use crate::release::lookups;
 use crate::release::lookups::Lookups;
-use crate::release::object::ObjectId;
 use crate::release::owner::{Owner, RELEASE_NAME, RELEASE_NAMESPACE};
 
 /// The shortest time between two renderings, for looked-up objects that change all the time.
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 /// How the looked-up objects compare with what they were at the last renderings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct LookupState {
     /// They differ from those that the newest revision was rendered with.
     pub changed: bool,
     /// They differ from those of the last attempt, so a failure of that attempt need not repeat.
@@ -48,7 +48,7 @@ pub async fn state(
     switches: &Switches,
     cluster: &Cluster,
     ctx: &Context,
-) -> State {
+) -> LookupState {
     let mut state = compare(key, owner, chart, used, cluster, ctx);
     if state.reads && read(owner, key, ctx.period(switches, key), cluster, ctx).await {
         state = compare(key, owner, chart, used, cluster, ctx);
@@ -73,7 +73,7 @@ pub fn compare(
     used: &BTreeSet<ObjectId>,
     cluster: &Cluster,
     ctx: &Context,
-) -> State {
+) -> LookupState {
     let mut all = ctx.memory.looked_up.lock();
     if chart.is_some_and(Loaded::looks_up) && !all.contains_key(key) {
         let newest = ctx.cache.history(&owner.release_namespace, &owner.release_name).pop();
@@ -83,14 +83,14 @@ pub fn compare(
     }
     let Some(known) = all.get(key) else {
         ctx.sources.set_used(key, used.iter().cloned().collect());
-        return State::default();
+        return LookupState::default();
     };
     let ids = known.ids();
     let singles = ids.iter().copied().filter(|id| !lookups::is_list(id));
     let followed: BTreeSet<_> = singles.chain(used).cloned().collect();
     // This comes before the comparison of versions, so that no change in between is missed.
     ctx.sources.set_used(key, followed.into_iter().collect());
-    let mut state = State::default();
+    let mut state = LookupState::default();
     let tried = known.last();
     for id in ids {
         let now = match version(id, known, cluster, ctx) {
@@ -110,7 +110,7 @@ pub fn compare(
     }
     let left = known.tried.as_ref().and_then(|(_, at)| PAUSE.checked_sub(at.elapsed())).filter(|left| !left.is_zero());
     if (state.changed || state.untried) && left.is_some() {
-        state = State { changed: false, untried: false, wait: left, ..state };
+        state = LookupState { changed: false, untried: false, wait: left, ..state };
     }
     state
 }

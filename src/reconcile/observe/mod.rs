@@ -29,14 +29,14 @@ use crate::kind::ignore::Ignore;
 use crate::kind::switches;
 use crate::kind::switches::{HELM_TIMEOUT, RELEASE_NAME, Switches, TAKE_OWNERSHIP, TARGET_NAMESPACE};
 use crate::members::document::Members;
+use crate::object::ObjectId;
 use crate::plan::attempts;
 use crate::plan::fields;
 use crate::plan::objects::names_owner;
-use crate::plan::situation::{Facts, Refusal, Situation, situation};
+use crate::plan::situation::{Refusal, Situation, SituationFacts, situation};
 use crate::release::digest;
 use crate::release::digest::Inputs;
 use crate::release::live::Live;
-use crate::release::object::ObjectId;
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER, Owner};
 use crate::release::record::{Record, Status};
 use crate::release::secret;
@@ -91,7 +91,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let CachedObjects { live, unsynced, unwatched, blind, hidden } = objects(key, &history, left, ctx);
     let has = |finalizer: &str| cr.finalizers.iter().any(|f| &**f == finalizer);
     let not_visible = |id: &&ObjectId| unsynced.contains(&ctx.cache.watch_key(&id.gvk, id.namespace.as_ref()));
-    let facts = Facts {
+    let facts = SituationFacts {
         uid: (&*cr.uid).into(),
         marks: owner.marks().into(),
         namespace: (&*key.namespace).into(),
@@ -155,7 +155,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
 }
 
 /// Whether the document of a revision would change the status.
-fn shows_news(newest: &Revision, facts: &Facts, owner: &Owner, cr: &Cr) -> bool {
+fn shows_news(newest: &Revision, facts: &SituationFacts, owner: &Owner, cr: &Cr) -> bool {
     let Some(document) = newest.status_fields.as_deref().and_then(StatusFields::decode) else { return false };
     let seen = fields::Seen {
         namespace: &owner.release_namespace,
@@ -224,7 +224,7 @@ struct Caches {
 /// Replaces the situation if the caches are not complete enough to judge it.
 fn with_caches(
     situation: Situation,
-    facts: &Facts,
+    facts: &SituationFacts,
     owner: &Owner,
     ctx: &Context,
     complete: bool,

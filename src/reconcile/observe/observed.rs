@@ -14,7 +14,7 @@ use crate::kind::ignore::Ignore;
 use crate::mask::Text;
 use crate::members::document::Members;
 use crate::plan::operations::document::Operations;
-use crate::plan::situation::{Facts, Situation};
+use crate::plan::situation::{Situation, SituationFacts};
 use crate::reconcile::charts::Loaded;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
@@ -48,7 +48,7 @@ pub struct Observed {
     /// The capabilities of the API server.
     pub capabilities: Capabilities,
     /// The facts that decisions depend on.
-    pub facts: Facts,
+    pub facts: SituationFacts,
     /// Digest of everything that an attempt depends on: the inputs and the switches.
     pub attempt: String,
     /// Milliseconds until the next attempt; 0 if the release does not pause.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use base64::Engine as _;
 use serde_json::Value;
 
+use crate::bounds;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
-use crate::kind::bounds;
+use crate::object::ObjectId;
 use crate::reconcile::blocking::off;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
-use crate::release::object::ObjectId;
 use crate::release::owner::Owner;
 use crate::release::record::{Packed, Record, RecordError};
 use crate::release::{chunks, secret};

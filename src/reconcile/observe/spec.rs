@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::bounds;
 use crate::cluster::cr::Cr;
-use crate::kind::bounds;
 use crate::plan::situation::Refusal;
 use crate::reconcile::blocking::off;
 

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::dependencies::Linked;
+use crate::bounds;
 use crate::chart::values;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::sources::Version;
 use crate::kind::annotations::Annotations;
-use crate::kind::bounds;
 use crate::kind::values_from::ValuesFrom;
+use crate::object::patch::Patch;
+use crate::object::{Gvk, ObjectId};
 use crate::plan::situation::Refusal;
 use crate::reconcile::context::Context;
 use crate::release::digest::Hasher;
-use crate::release::object::{Gvk, ObjectId};
 use crate::release::owner::Owner;
-use crate::release::patch::Patch;
 
 /// What the values depend on besides the spec of the custom resource.
 #[derive(Clone, Debug, Default)]

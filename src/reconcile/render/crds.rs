@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::cluster::client::Answer;
+use crate::cluster::client::Returned;
 use crate::cluster::discovery::Resource;
 use crate::kind::switches::Crds;
-use crate::plan::crds::{Action, Definition, action, replacement, versions};
+use crate::object::{Gvk, Object, ObjectId, parse_manifest};
+use crate::plan::crds::{CrdAction, Definition, action, replacement, versions};
 use crate::plan::stamp::stamp;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
-use crate::release::object::{Gvk, Object, ObjectId, parse_manifest};
 use crate::render::Rendered;
 
 /// The definitions that need an action. A definition whose versions are all served costs no request, unless the policy
@@ -66,7 +66,7 @@ pub async fn of_templates(objects: &[Object], observed: &Observed, ctx: &Context
         super::stamp::place(&stamped.id, observed, ctx)?;
         if definitions.iter().all(|known| id(&known.body) != stamped.id) {
             let live = observed.cluster.get(&Resource::crds(), &stamped.id).await?;
-            let action = if live.is_some() { Action::Await } else { Action::Create };
+            let action = if live.is_some() { CrdAction::Await } else { CrdAction::Create };
             definitions.push(Definition { body: stamped.body, action });
         }
     }
@@ -93,7 +93,7 @@ async fn live(body: &Map<String, Value>, policy: Crds, observed: &Observed) -> R
 
 /// Asks the API server for the result of a replacement by a dry run, since only the API server knows its defaults.
 async fn try_out(body: &Map<String, Value>, live: &Value, observed: &Observed) -> Result<Value, Error> {
-    Ok(observed.cluster.replace(&Resource::crds(), &id(body), &replacement(body, live), true, Answer::Object).await?)
+    Ok(observed.cluster.replace(&Resource::crds(), &id(body), &replacement(body, live), true, Returned::Object).await?)
 }
 
 pub fn id(body: &Map<String, Value>) -> ObjectId {

@@ -21,12 +21,12 @@ use super::observe::observed::Observed;
 use super::trust::Verified;
 use crate::crd;
 use crate::kind::switches::DeletionPolicy;
+use crate::object::{Gvk, Object, ObjectId};
 use crate::plan::Desired;
 use crate::plan::hooks::Hook;
 use crate::plan::operations::document::Operations;
-use crate::plan::situation::{Facts, RevisionKind, Situation, operation};
+use crate::plan::situation::{RevisionKind, Situation, SituationFacts, operation};
 use crate::release::lookups::Lookups;
-use crate::release::object::{Gvk, Object, ObjectId};
 use crate::release::record::{HookRecord, Record, hooks_of};
 use crate::render::{Release, Rendered};
 use draw::{Drawn, MAX_OBJECTS, Surroundings, draw};
@@ -144,7 +144,7 @@ pub async fn id_of(object: &Object, observed: &Observed, ctx: &Context) -> Resul
 
 /// Whether a deletion waits for hooks: somebody may have said that it does not, and where objects stay none runs.
 pub fn waits_for_hooks(observed: &Observed) -> bool {
-    let Facts { switches, namespace_goes, .. } = &observed.facts;
+    let SituationFacts { switches, namespace_goes, .. } = &observed.facts;
     let deletes = switches.deletion_policy != DeletionPolicy::Orphan;
     observed.situation == Situation::Uninstall && switches.hooks && deletes && !namespace_goes
 }

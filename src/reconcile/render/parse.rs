@@ -1,7 +1,7 @@
 //! Parses manifests into objects, within limits.
 
+use crate::object::{Object, push_flat};
 use crate::reconcile::error::Error;
-use crate::release::object::{Object, push_flat};
 use crate::render::{Limits, Manifest};
 use crate::template::budget::Budget;
 

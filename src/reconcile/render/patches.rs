@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::parse::reading;
+use crate::object::patch;
+use crate::object::patch::Patch;
+use crate::object::{Object, push_flat};
 use crate::reconcile::error::Error;
-use crate::release::object::{Object, push_flat};
-use crate::release::patch;
-use crate::release::patch::Patch;
 use crate::render::Manifest;
 use crate::template::yaml;
 

@@ -4,11 +4,11 @@ use super::secrets::learn_secrets;
 use crate::cluster::error::ApiError;
 use crate::kind::placement::Place;
 use crate::lint::deprecations::successor;
+use crate::object::{Gvk, Object, ObjectId};
 use crate::plan::stamp::{Stamped, stamp_all};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
-use crate::release::object::{Gvk, Object, ObjectId};
 
 /// How to treat an object whose kind the API server does not serve.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use base64::Engine as _;
 use serde_json::{Map, Value};
 
+use crate::bounds;
 use crate::chart::values;
 use crate::cluster::discovery::Resource;
-use crate::kind::bounds;
 use crate::kind::values_from;
 use crate::kind::values_from::{SourceKind, ValuesFrom};
 use crate::mask::Secrets;

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::events::Event;
+use crate::object::ObjectId;
 use crate::plan::status;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::panics::caught;
-use crate::release::object::ObjectId;
 
 thread_local! {
     /// The place of this thread's last panic.

@@ -10,7 +10,8 @@ use crate::cluster::cr::{Cr, CrObject};
 use crate::crd::STATUS_REMEDY;
 use crate::kind::allow;
 use crate::mask::{Text, WITHHELD};
-use crate::plan::fields::{self, Found, Seen};
+use crate::object::ObjectId;
+use crate::plan::fields::{self, FoundField, Seen};
 use crate::plan::objects::names_owner;
 use crate::plan::results;
 use crate::plan::status;
@@ -23,7 +24,6 @@ use crate::reconcile::observe::address::cr_id;
 use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::render::secrets::learn;
 use crate::release::live::{Health, Live, Scale};
-use crate::release::object::ObjectId;
 use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::record::{ChartLabel, Record, Status};
 use crate::release::secret::Revision;
@@ -286,7 +286,7 @@ async fn fields(
     newest: &Revision,
     old: &Map<String, Value>,
     ctx: &Context,
-) -> Option<Vec<(String, Found)>> {
+) -> Option<Vec<(String, FoundField)>> {
     let trusted = ctx.memory.trusted.get(&observed.owner, newest);
     let document = newest.status_fields.as_deref().and_then(StatusFields::decode).unwrap_or_default();
     let document = if trusted.as_ref().is_some_and(|left_out| left_out.status_fields) {
@@ -312,8 +312,8 @@ async fn fields(
     let known = learn(observed, ctx).await;
     for (name, found) in &mut found {
         match found {
-            Found::Is(value) if known => ctx.memory.masks.clean_value(&observed.key, value),
-            Found::Is(value) if is_new(name, value) => *found = Found::Unknown,
+            FoundField::Is(value) if known => ctx.memory.masks.clean_value(&observed.key, value),
+            FoundField::Is(value) if is_new(name, value) => *found = FoundField::Unknown,
             _ => {}
         }
     }

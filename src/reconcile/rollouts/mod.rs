@@ -19,7 +19,7 @@ use super::charts::{Loaded, Served};
 use super::context::Context;
 use crate::cluster::cache::ReleaseKey;
 use crate::kind::rollout::Rollout;
-use crate::plan::rollout::{Member, Phase, decide, report};
+use crate::plan::rollout::{Phase, RolloutMember, decide, report};
 pub use choose::{Choice, choose};
 
 /// The pause before another attempt after a request failed.
@@ -130,12 +130,12 @@ async fn one(
 }
 
 /// The members with the names that a report shows.
-fn shown(members: Vec<Member<ReleaseKey>>) -> Vec<Member<String>> {
+fn shown(members: Vec<RolloutMember<ReleaseKey>>) -> Vec<RolloutMember<String>> {
     let name = |key: ReleaseKey| match &*key.namespace {
         "" => key.name.to_string(),
         namespace => format!("{namespace}/{}", key.name),
     };
-    let member = |m: Member<ReleaseKey>| Member {
+    let member = |m: RolloutMember<ReleaseKey>| RolloutMember {
         key: name(m.key),
         state: m.state,
         may_move: m.may_move,

@@ -7,9 +7,9 @@ use super::{Memory, REPORT_EVERY, RETRY, store};
 use crate::cluster::discovery::Resource;
 use crate::definition;
 use crate::names;
+use crate::object::ObjectId;
 use crate::reconcile::charts::{Loaded, Served};
 use crate::reconcile::context::Context;
-use crate::release::object::ObjectId;
 
 /// Writes a report that differs from the last one, at most once in a while; when to write it otherwise.
 pub async fn write(

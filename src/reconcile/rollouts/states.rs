@@ -5,15 +5,15 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::choose::{attempted, pin};
+use crate::bounds;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::Cr;
 use crate::crd;
-use crate::kind::bounds;
 use crate::kind::rollout::Rollout;
 use crate::kind::switches::Switches;
 use crate::object::conditions::{Condition, Conditions};
 use crate::plan::attempts;
-use crate::plan::rollout::{Member, State};
+use crate::plan::rollout::{RolloutMember, RolloutPhase};
 use crate::reconcile::charts::{Loaded, Served};
 use crate::reconcile::context::Context;
 use crate::reconcile::render::draw::LIMITS;
@@ -31,7 +31,7 @@ pub fn members(
     policy: &Rollout,
     goal: &Arc<Loaded>,
     now: i64,
-) -> Vec<Member<ReleaseKey>> {
+) -> Vec<RolloutMember<ReleaseKey>> {
     let mut members = Vec::new();
     for key in ctx.cache.keys_of(kind) {
         let Some(cr) = ctx.cache.cr(&key).filter(|cr| !cr.deleting) else { continue };
@@ -41,14 +41,14 @@ pub fn members(
         let mut state = state(&key, &cr, newest, &status, served, goal, now);
         // Anybody may make a custom resource that fails. One that never had another chart says nothing of the move to this one.
         let is_new = history.iter().all(|revision| revision.chart.as_deref() == Some(&*goal.digest));
-        if is_new && !matches!(state, State::Ready(_) | State::Left(_)) {
-            state = State::Left("it is new, and not ready".to_owned());
+        if is_new && !matches!(state, RolloutPhase::Ready(_) | RolloutPhase::Left(_)) {
+            state = RolloutPhase::Left("it is new, and not ready".to_owned());
         }
         let mut may_move = true;
-        if state == State::Waits {
+        if state == RolloutPhase::Waits {
             match served.check(&key, &cr, &goal.digest) {
                 Some(Checked::Taken) => {}
-                Some(Checked::Refused(why)) => state = State::Left(why),
+                Some(Checked::Refused(why)) => state = RolloutPhase::Left(why),
                 Some(Checked::Begun) => may_move = false,
                 None => {
                     may_move = false;
@@ -56,7 +56,7 @@ pub fn members(
                 }
             }
         }
-        members.push(Member {
+        members.push(RolloutMember {
             state,
             may_move,
             is_canary: policy.canary.as_ref().is_some_and(|canary| canary.matches(&cr.labels)),
@@ -75,12 +75,12 @@ fn state(
     served: &Served,
     goal: &Loaded,
     now: i64,
-) -> State {
+) -> RolloutPhase {
     if let Some(version) = pin(cr).filter(|version| *version != goal.chart.metadata.version) {
-        return State::Left(format!("it is pinned to version {}", version.chars().take(64).collect::<String>()));
+        return RolloutPhase::Left(format!("it is pinned to version {}", version.chars().take(64).collect::<String>()));
     }
     let terminal = status.get("lastAttempted").is_some_and(|last| last["terminal"] == true);
-    let failed = || State::Failed(attempts::reason(status).unwrap_or("it failed").to_owned());
+    let failed = || RolloutPhase::Failed(attempts::reason(status).unwrap_or("it failed").to_owned());
     let has = newest.chart.as_deref() == Some(&*goal.digest) || newest.chart.is_none() && served.is_current(key);
     let ready = Conditions::of(status).get("Ready");
     let since = ready.and_then(|ready| ready.since().parse::<jiff::Timestamp>().ok());
@@ -88,25 +88,25 @@ fn state(
     let created = newest.created.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second);
     let since = since.map_or(0, jiff::Timestamp::as_second).max(created).min(now);
     if attempted(status, &goal.digest) {
-        return if terminal { failed() } else { State::Tries(since) };
+        return if terminal { failed() } else { RolloutPhase::Tries(since) };
     }
     if has {
         served.arrived(key);
         let is_of_it = status.get("release").is_some_and(|release| release["revision"] == newest.revision);
         let is_ready = ready.is_some_and(Condition::is_true);
         return match newest.status {
-            Status::Deployed if is_of_it && is_ready => State::Ready(since),
-            _ => State::Moves(since),
+            Status::Deployed if is_of_it && is_ready => RolloutPhase::Ready(since),
+            _ => RolloutPhase::Moves(since),
         };
     }
     if let Some(granted) = served.granted_at(key) {
-        return State::Moves(granted);
+        return RolloutPhase::Moves(granted);
     }
     let switches = served.kind.switches.read(&cr.annotations).unwrap_or_else(|_| Switches::default());
     match () {
-        () if switches.paused => State::Left("it is paused".to_owned()),
-        () if switches.dry_run => State::Left("it has dry-run".to_owned()),
-        () => State::Waits,
+        () if switches.paused => RolloutPhase::Left("it is paused".to_owned()),
+        () if switches.dry_run => RolloutPhase::Left("it has dry-run".to_owned()),
+        () => RolloutPhase::Waits,
     }
 }
 

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::chart::{Limits, SchemaDocuments, load_archive};
-use crate::cluster::client::Answer;
+use crate::chart::{ChartLimits, SchemaDocuments, load_archive};
+use crate::cluster::client::Returned;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::names;
+use crate::object::ObjectId;
 use crate::reconcile::blocking::off;
 use crate::reconcile::charts::{Loaded, Served};
 use crate::reconcile::context::Context;
 use crate::release::kept_chart::{self, Kept};
-use crate::release::object::ObjectId;
 
 /// Charts that no custom resource has, and are kept all the same: what one may be pinned to.
 const SPARE: usize = 3;
@@ -40,7 +40,7 @@ pub async fn keep(
         let label = format!("{}-{}", target.chart.metadata.name, target.chart.metadata.version);
         for body in kept_chart::secrets(gvk, namespace, &target.digest, &label, &archive)? {
             let id = id(namespace, body["metadata"]["name"].as_str().unwrap_or_default());
-            match ctx.cluster.create(&secrets, &id, &body, Answer::Metadata).await {
+            match ctx.cluster.create(&secrets, &id, &body, Returned::Metadata).await {
                 Err(error) if !error.is_conflict() => return Err(error.to_string()),
                 _ => {}
             }
@@ -100,7 +100,7 @@ async fn load(kept: Kept, documents: Arc<SchemaDocuments>) -> Result<Loaded, Str
     let Kept { digest, archive, .. } = kept;
     let archive = archive.ok_or_else(|| format!("parts of chart {digest} are missing"))?;
     let load = move || {
-        let mut chart = load_archive(&archive, &Limits::default()).map_err(|e| e.to_string())?;
+        let mut chart = load_archive(&archive, &ChartLimits::default()).map_err(|e| e.to_string())?;
         chart.refer_to(&documents);
         let loaded = Loaded::new(chart);
         if loaded.digest == digest { Ok(loaded) } else { Err(format!("its digest is {}, not {digest}", loaded.digest)) }

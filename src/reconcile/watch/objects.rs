@@ -15,8 +15,8 @@ use crate::cluster::cache::WatchKey;
 use crate::cluster::error::ApiError;
 use crate::cluster::watch::{End, watch};
 use crate::harm;
+use crate::object::Gvk;
 use crate::reconcile::shared::Shared;
-use crate::release::object::Gvk;
 use crate::release::owner::CHART_LABEL;
 
 /// The pause between two searches for a kind that the API server does not serve: this one at first, growing to

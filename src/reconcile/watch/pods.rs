@@ -13,9 +13,9 @@ use crate::cluster::cache::ReleaseKey;
 use crate::cluster::readiness::pod_reason;
 use crate::cluster::watch::{Sink, watch};
 use crate::mask::Text;
+use crate::object::ObjectId;
 use crate::reconcile::shared::Shared;
 use crate::release::live::{Health, Live};
-use crate::release::object::ObjectId;
 
 /// The maximum number of watches of pods. For workloads beyond it, the status shows only the workload's own message.
 const MAX: usize = 64;

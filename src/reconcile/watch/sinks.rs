@@ -13,6 +13,7 @@ use crate::cluster::chunks::SecretName;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::watch::Sink;
 use crate::kind::allow::Allow;
+use crate::object::ObjectId;
 use crate::reconcile::kinds::Kinds;
 use crate::reconcile::memory::waits::Waits;
 use crate::reconcile::notices::touched::Touched;
@@ -20,8 +21,7 @@ use crate::reconcile::queue::Queue;
 use crate::reconcile::scope::Scope;
 use crate::reconcile::shared::Shared;
 use crate::release::chunks;
-use crate::release::live::Change;
-use crate::release::object::ObjectId;
+use crate::release::live::LiveChange;
 use crate::release::secret::Revision;
 use crate::telemetry::metrics::Metrics;
 
@@ -72,8 +72,8 @@ impl Sink<DynamicObject> for ObjectSink {
         let Ok(object) = serde_json::to_value(object) else { return };
         let (keys, change) = self.cache.put_object(&self.watch.0, &object);
         match change {
-            Change::Health => self.queue.add_all(keys),
-            Change::None | Change::Content => self.add_all(keys),
+            LiveChange::Health => self.queue.add_all(keys),
+            LiveChange::None | LiveChange::Content => self.add_all(keys),
         }
     }
 

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::cache::WatchKey;
 use crate::cluster::sources::{SourceSink, Sources};
 use crate::cluster::watch::{End, watch};
+use crate::object::Gvk;
 use crate::reconcile::shared::Shared;
-use crate::release::object::Gvk;
 
 /// The watches: metadata only, one per kind and namespace, or one per kind for all namespaces. A watch starts when the
 /// first release needs it, and ends when no release needs it any more.

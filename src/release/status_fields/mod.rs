@@ -3,18 +3,17 @@
 //! Such a document has a `helm.sh/hook` name that Helm does not know, as `Members` documents have. So Helm ignores it, and it is never
 //! sent to the API server.
 
-pub mod path;
 pub mod typed;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::document::{Fields, body};
-use super::object::{Gvk, Object, ObjectId};
+use super::document::{DocumentFields, body};
 use super::packed;
 use crate::names;
+use crate::object::field_path::FieldPath;
+use crate::object::{Gvk, Object, ObjectId};
 use crate::render::Hook;
-pub use path::FieldPath;
 
 /// `apiVersion` of a `Status` document.
 pub const API_VERSION: &str = names::STATUS_API_VERSION;
@@ -71,7 +70,7 @@ pub struct Field {
     #[serde(rename = "type")]
     pub kind: FieldType,
     /// Where its value comes from.
-    pub source: Source,
+    pub source: FieldSource,
     /// Whether `kubectl get` shows it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub column: bool,
@@ -97,11 +96,11 @@ pub enum FieldType {
 /// Where the value of a field comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum FieldSource {
     /// The template wrote it.
     Value(Value),
     /// A field of a live object of the release.
-    From(Place),
+    From(FieldPlace),
     /// What the operator knows of a stateful set with members.
     Members {
         /// Name of the `Members` document.
@@ -114,7 +113,7 @@ pub enum Source {
 /// A field of an object of the release.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct FieldPlace {
     /// `apiVersion` of the object.
     pub api_version: String,
     /// Its kind.
@@ -172,7 +171,7 @@ fn type_of(value: &Value) -> &'static str {
     found.map_or("null", |(name, _)| name)
 }
 
-impl Place {
+impl FieldPlace {
     /// The group, version and kind of the object.
     pub fn gvk(&self) -> Gvk {
         Gvk::from_api_version(&self.api_version, &self.kind)
@@ -270,9 +269,9 @@ impl StatusFields {
         read.fields.truncate(MAX_FIELDS);
         read.fields.retain(|field| {
             let counts = match &field.source {
-                Source::Value(value) => field.kind.has(value) && !is_too_long(value),
-                Source::From(place) => !is_secret(&place.gvk()),
-                Source::Members { .. } => true,
+                FieldSource::Value(value) => field.kind.has(value) && !is_too_long(value),
+                FieldSource::From(place) => !is_secret(&place.gvk()),
+                FieldSource::Members { .. } => true,
             };
             counts && is_name(&field.name) && !RESERVED.contains(&field.name.as_str())
         });
@@ -301,7 +300,7 @@ fn read(hook: &Hook) -> Result<Vec<Field>, String> {
         return Err(format!("its annotation helm.sh/hook is {STATUS} and nothing else"));
     }
     let known = ["apiVersion", "kind", "metadata", "fields"];
-    let mut document = Fields::of("the document", Some(body(hook)?.into()), &known)?;
+    let mut document = DocumentFields::of("the document", Some(body(hook)?.into()), &known)?;
     let fields = match document.take("fields") {
         Some(Value::Object(fields)) => fields,
         None => return Err("fields is missing: which fields the status shall have".to_owned()),
@@ -321,7 +320,7 @@ fn field(name: String, said: Value) -> Result<Field, String> {
     }
     let at = format!("fields.{name}");
     let mut said =
-        Fields::of(&at, Some(said), &["value", "from", "members", "field", "type", "column", "description"])?;
+        DocumentFields::of(&at, Some(said), &["value", "from", "members", "field", "type", "column", "description"])?;
     let kind = said.choice("type", &FieldType::ALL, Some(FieldType::String))?;
     let column = match said.take("column") {
         None => false,
@@ -333,9 +332,9 @@ fn field(name: String, said: Value) -> Result<Field, String> {
     }
     let description = said.text("description")?;
     let source = match (said.take("value"), said.take("from"), said.text("members")?, said.text("field")?) {
-        (Some(value), None, None, None) => Source::Value(constant(value, kind, &at)?),
-        (None, Some(place), None, None) => Source::From(read_place(place, &at)?),
-        (None, None, Some(document), Some(field)) => Source::Members { document, field },
+        (Some(value), None, None, None) => FieldSource::Value(constant(value, kind, &at)?),
+        (None, Some(place), None, None) => FieldSource::From(read_place(place, &at)?),
+        (None, None, Some(document), Some(field)) => FieldSource::Members { document, field },
         (None, None, Some(_), None) => return Err(format!("{at}.field is missing: what of the members it shows")),
         (None, None, None, None) => return Err(format!("{at} has none of value, from, and members with field")),
         _ => return Err(format!("{at} has more than one of value, from, and members with field")),
@@ -366,9 +365,9 @@ pub fn is_too_long(value: &Value) -> bool {
     }
 }
 
-fn read_place(place: Value, at: &str) -> Result<Place, String> {
+fn read_place(place: Value, at: &str) -> Result<FieldPlace, String> {
     let at = format!("{at}.from");
-    let mut place = Fields::of(&at, Some(place), &["apiVersion", "kind", "namespace", "name", "path"])?;
+    let mut place = DocumentFields::of(&at, Some(place), &["apiVersion", "kind", "namespace", "name", "path"])?;
     let mut word = |key: &str| match place.text(key)? {
         Some(word) if word.len() > MAX_WORD => Err(format!("{at}.{key} has more than {MAX_WORD} bytes")),
         word => Ok(word),
@@ -380,25 +379,27 @@ fn read_place(place: Value, at: &str) -> Result<Place, String> {
     let name = word("name")?.ok_or_else(|| missing("name"))?;
     let path = place.text("path")?.ok_or_else(|| missing("path"))?;
     let path = FieldPath::parse(&path).map_err(|why| format!("{at}.path: {why}"))?;
-    Ok(Place { api_version, kind, namespace, name, path })
+    Ok(FieldPlace { api_version, kind, namespace, name, path })
 }
 
-fn check_source(source: &Source, known: Known<'_>) -> Result<(), String> {
+fn check_source(source: &FieldSource, known: Known<'_>) -> Result<(), String> {
     match source {
-        Source::From(place) => check_place(place, known),
-        Source::Members { document, .. } if !known.members.contains(&document.as_str()) => Err(match known.members {
-            [] => format!("members: there is no Members {document}; the chart has none"),
-            names => format!("members: there is no Members {document}; there are {}", names.join(", ")),
-        }),
-        Source::Members { field, .. } if !known.facts.contains(&field.as_str()) => {
+        FieldSource::From(place) => check_place(place, known),
+        FieldSource::Members { document, .. } if !known.members.contains(&document.as_str()) => {
+            Err(match known.members {
+                [] => format!("members: there is no Members {document}; the chart has none"),
+                names => format!("members: there is no Members {document}; there are {}", names.join(", ")),
+            })
+        }
+        FieldSource::Members { field, .. } if !known.facts.contains(&field.as_str()) => {
             Err(format!("field {field:?} is unknown; there are {}", known.facts.join(", ")))
         }
-        Source::Value(_) | Source::Members { .. } => Ok(()),
+        FieldSource::Value(_) | FieldSource::Members { .. } => Ok(()),
     }
 }
 
 /// Only objects of the release are shown: the operator's right to read others is not the chart's.
-fn check_place(place: &Place, known: Known<'_>) -> Result<(), String> {
+fn check_place(place: &FieldPlace, known: Known<'_>) -> Result<(), String> {
     let (gvk, name) = (place.gvk(), &place.name);
     if is_secret(&gvk) {
         return Err("from: what a Secret holds is not shown; show its name, as a value".to_owned());

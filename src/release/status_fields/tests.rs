@@ -1,5 +1,5 @@
-use super::{FieldType, Known, Source, StatusFields};
-use crate::release::object::{Object, ObjectId, parse_manifest};
+use super::{FieldSource, FieldType, Known, StatusFields};
+use crate::object::{Object, ObjectId, parse_manifest};
 use crate::render::Hook;
 use crate::render::order;
 
@@ -35,7 +35,7 @@ fn a_document_is_read_and_comes_back_from_the_annotation() {
     assert_eq!(names, ["endpoint", "port", "ready", "address"]);
     assert!(found.fields[0].column && !found.fields[1].column);
     assert_eq!(found.fields[1].kind, FieldType::Integer);
-    let Source::From(place) = &found.fields[3].source else { panic!("{found:?}") };
+    let FieldSource::From(place) = &found.fields[3].source else { panic!("{found:?}") };
     let id = |namespace: Option<&str>, name: &str| ObjectId {
         gvk: place.gvk(),
         namespace: namespace.map(Into::into),
@@ -92,9 +92,9 @@ fn a_mistake_is_named_with_its_place_and_what_may_be_there() {
 
 #[test]
 fn no_field_of_the_operator_can_be_a_field_of_the_chart() {
-    use crate::crd::{Names, Settings, of_chart};
+    use crate::crd::{CrdSettings, Names, of_chart};
     let chart = crate::chart::Chart::default();
-    let made = of_chart(&chart, &Names::of_chart(&chart), Settings::default(), &[], &[]).unwrap().definition;
+    let made = of_chart(&chart, &Names::of_chart(&chart), CrdSettings::default(), &[], &[]).unwrap().definition;
     let status = &made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"];
     for name in status.as_object().unwrap().keys() {
         assert!(super::RESERVED.contains(&name.as_str()), "{name}");

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::{Project, Report, documents};
+use super::{MigrationReport, Project, documents};
 use crate::chart::{Chart, Values, schema_documents};
 use crate::kind::{ChartRef, Kind};
 use crate::render::{Capabilities, Options, Release, render};
 use serde_json::Value;
 
-pub fn look(project: &Project<'_>, report: &mut Report) {
+pub fn look(project: &Project<'_>, report: &mut MigrationReport) {
     for (kind, chart) in project.kinds {
         let path = path_of(kind);
         match chart {
@@ -35,7 +35,7 @@ pub fn path_of(kind: &Kind) -> String {
 }
 
 /// Names the documents that the chart's schema refers to and that nobody has.
-fn schemas(kind: &Kind, chart: &Chart, path: &str, report: &mut Report) {
+fn schemas(kind: &Kind, chart: &Chart, path: &str, report: &mut MigrationReport) {
     let is_known = |url: &str| kind.schema_documents.keys().any(|known| schema_documents::covers(known, url));
     for url in schema_documents::missing(chart).iter().filter(|url| !is_known(url)) {
         report.change(
@@ -50,7 +50,7 @@ fn schemas(kind: &Kind, chart: &Chart, path: &str, report: &mut Report) {
     }
 }
 
-fn renders(project: &Project<'_>, kind: &Kind, chart: &Chart, path: &str, report: &mut Report) {
+fn renders(project: &Project<'_>, kind: &Kind, chart: &Chart, path: &str, report: &mut MigrationReport) {
     let mut tried = samples(project, kind);
     if tried.is_empty() {
         tried.push(("its defaults".to_owned(), Values::new()));

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::documents::{self, Document};
-use super::{Project, Report, charts};
+use super::{MigrationReport, Project, charts};
 use crate::crd;
 use crate::kind::Kind;
 
-pub fn look(project: &Project<'_>, report: &mut Report) {
+pub fn look(project: &Project<'_>, report: &mut MigrationReport) {
     let files = project.files.iter().filter(|(path, _)| documents::is_yaml(path) && !path.starts_with("bundle/"));
     let all: Vec<Document<'_>> = files
         .flat_map(|(path, text)| documents::of_file(path, text))
@@ -29,7 +29,7 @@ pub fn look(project: &Project<'_>, report: &mut Report) {
     }
 }
 
-fn one(kind: &Kind, document: &Document<'_>, report: &mut Report) {
+fn one(kind: &Kind, document: &Document<'_>, report: &mut MigrationReport) {
     let (path, definition) = (document.path, &document.value);
     let plural = Some(document.text("/spec/names/plural")).filter(|plural| !plural.is_empty());
     if document.text("/apiVersion") != "apiextensions.k8s.io/v1" {

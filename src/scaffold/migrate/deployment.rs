@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::documents::{self, Document};
-use super::{Edit, Project, Report};
+use super::{Edit, MigrationReport, Project};
 use crate::template::yaml;
 
 /// What `tillerman run` makes of an argument.
@@ -197,7 +197,7 @@ impl<'a> Manager<'a> {
     }
 }
 
-pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut Report) {
+pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut MigrationReport) {
     let Some((path, within)) = manager.deployment else {
         return report.note(
             "config/manager/manager.yaml",
@@ -235,7 +235,13 @@ pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut Report) {
 }
 
 /// Lets the old pod end before the new one starts.
-pub fn recreate(project: &Project<'_>, path: &str, (start, end): (usize, usize), what: &str, report: &mut Report) {
+pub fn recreate(
+    project: &Project<'_>,
+    path: &str,
+    (start, end): (usize, usize),
+    what: &str,
+    report: &mut MigrationReport,
+) {
     let remedy = "strategy: {type: Recreate}, so that the old pod ends before the new one starts";
     let lines = project.files.get(path).map(|text| text.lines().enumerate().take(end).skip(start));
     let spec = lines.into_iter().flatten().find(|(_, line)| line.trim_end() == "spec:");
@@ -261,7 +267,7 @@ impl<'a> Manager<'a> {
     }
 }
 
-fn arguments(project: &Project<'_>, manager: &Manager<'_>, report: &mut Report) {
+fn arguments(project: &Project<'_>, manager: &Manager<'_>, report: &mut MigrationReport) {
     let (mut known, mut ignored) = (BTreeSet::new(), BTreeSet::new());
     let mut is_value = false;
     let mut seen = BTreeSet::new();
@@ -305,7 +311,7 @@ fn arguments(project: &Project<'_>, manager: &Manager<'_>, report: &mut Report) 
     }
 }
 
-fn unknown(project: &Project<'_>, manager: &Manager<'_>, given: &Given<'_>, report: &mut Report) {
+fn unknown(project: &Project<'_>, manager: &Manager<'_>, given: &Given<'_>, report: &mut MigrationReport) {
     let (name, what) = (name_of(&given.text), format!("tillerman run does not know {}", given.text));
     let value = given.text.split_once('=').map(|(_, value)| value);
     if !given.text.starts_with('-') {
@@ -352,7 +358,7 @@ fn replaced(
     given: &Given<'_>,
     instead: &[String],
     (what, remedy): (&str, &str),
-    report: &mut Report,
+    report: &mut MigrationReport,
 ) {
     let line = place(project, given).and_then(|at| Some((at, project.files.get(given.path)?.lines().nth(at)?)));
     match line {

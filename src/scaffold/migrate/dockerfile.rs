@@ -1,6 +1,6 @@
 //! The Dockerfile: the image that it is built on, and what that image brought.
 
-use super::{Edit, Project, Report};
+use super::{Edit, MigrationReport, Project};
 
 /// What the image of helm-operator has, and a Dockerfile that is built on the program alone must say (deploy/Dockerfile).
 const BROUGHT: [(&str, &str); 4] = [
@@ -17,7 +17,7 @@ struct Instruction<'a> {
     rest: &'a str,
 }
 
-pub fn look(project: &Project<'_>, report: &mut Report) {
+pub fn look(project: &Project<'_>, report: &mut MigrationReport) {
     let is_one = |path: &&String| {
         let name = path.rsplit('/').next().unwrap_or(path);
         (name.starts_with("Dockerfile") || name.ends_with(".Dockerfile")) && name != "bundle.Dockerfile"
@@ -32,7 +32,7 @@ pub fn look(project: &Project<'_>, report: &mut Report) {
     }
 }
 
-fn one(path: &str, text: &str, base: &str, report: &mut Report) {
+fn one(path: &str, text: &str, base: &str, report: &mut MigrationReport) {
     let instructions = instructions(text);
     let froms: Vec<&Instruction<'_>> = instructions.iter().filter(|i| i.name == "FROM").collect();
     let Some(last) = froms.last() else {
@@ -72,7 +72,7 @@ fn one(path: &str, text: &str, base: &str, report: &mut Report) {
 }
 
 /// Says what helm-operator's image said.
-fn completed(path: &str, text: &str, instructions: &[Instruction<'_>], from: usize, report: &mut Report) {
+fn completed(path: &str, text: &str, instructions: &[Instruction<'_>], from: usize, report: &mut MigrationReport) {
     let has = |wanted: &str| {
         let (name, first) = wanted.split_once(' ').unwrap_or((wanted, ""));
         instructions.iter().find(|i| i.line > from && i.name == name && i.rest.contains(first))

@@ -1,8 +1,8 @@
 //! The Makefile: `make run` of a project runs helm-operator, which it downloads.
 
-use super::{Edit, Project, Report};
+use super::{Edit, MigrationReport, Project};
 
-pub fn look(project: &Project<'_>, report: &mut Report) {
+pub fn look(project: &Project<'_>, report: &mut MigrationReport) {
     let Some(text) = project.files.get("Makefile") else { return };
     let lines: Vec<&str> = text.lines().collect();
     let target = lines.iter().position(|line| line.starts_with("run:"));

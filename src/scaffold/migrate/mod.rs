@@ -60,7 +60,7 @@ enum Edit {
 
 /// All that was found, and the edits of what is understood.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct MigrationReport {
     /// In the order of the project's parts.
     pub findings: Vec<Finding>,
     /// By file and line, from 0.
@@ -82,8 +82,8 @@ pub struct Project<'a> {
 }
 
 /// Looks at a project.
-pub fn look(project: &Project<'_>) -> Report {
-    let mut report = Report::default();
+pub fn look(project: &Project<'_>) -> MigrationReport {
+    let mut report = MigrationReport::default();
     let manager = deployment::Manager::find(project.files);
     dockerfile::look(project, &mut report);
     watches::look(project, &manager, &mut report);
@@ -97,7 +97,7 @@ pub fn look(project: &Project<'_>) -> Report {
 }
 
 /// `PROJECT`, and the bundle.
-fn own_files(project: &Project<'_>, report: &mut Report) {
+fn own_files(project: &Project<'_>, report: &mut MigrationReport) {
     match project.files.get("PROJECT").map(|text| super::project::Project::read(text)) {
         Some(Ok(_)) => report.stays("PROJECT", "tillerman create api and tillerman bundle read it"),
         Some(Err(why)) => report.note(
@@ -113,7 +113,7 @@ fn own_files(project: &Project<'_>, report: &mut Report) {
     }
 }
 
-impl Report {
+impl MigrationReport {
     fn add(&mut self, verdict: Verdict, path: &str, line: Option<usize>, what: &str, remedy: &str) {
         self.findings.push(Finding {
             verdict,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::deployment::{self, Manager};
 use super::documents::{self, Document};
-use super::{Edit, Project, Report};
+use super::{Edit, MigrationReport, Project};
 use crate::rbac::Reach;
 use crate::rbac::held::Held;
 use crate::rbac::own;
@@ -79,7 +79,7 @@ impl Rights {
     }
 }
 
-pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut Report) {
+pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut MigrationReport) {
     let documents = documents::used(project.files);
     let rights = Rights::of(&documents, &manager.account);
     let Some((main, _)) = rights.role(&Place::Everywhere).or_else(|| rights.role(&Place::Own)).cloned() else {
@@ -130,7 +130,7 @@ fn needs(
     lacks: &Policy,
     rights: &Rights,
     place: &Place,
-    (project, report): (&Project<'_>, &mut Report),
+    (project, report): (&Project<'_>, &mut MigrationReport),
 ) -> bool {
     let (why, home) = (rule.why.join("; "), rights.role(place));
     let path = home.map_or("config/rbac", |(path, _)| path.as_str());

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 use std::iter::once;
 
-use super::{Argument, Project, Report, Verdict, look, read_watches};
-use crate::rbac::own::{Served, Settings, rules};
+use super::{Argument, MigrationReport, Project, Verdict, look, read_watches};
+use crate::rbac::own::{RunSettings, Served, rules};
 
 const WATCHES: &str = "- group: a.io\n  version: v1\n  kind: Web\n  chart: helm-charts/web\n";
 const DOCKERFILE: &str = "FROM quay.io/operator-framework/helm-operator:v1.42.3\n\nENV HOME=/opt/helm\nCOPY watches.yaml ${HOME}/watches.yaml\n\
@@ -23,11 +23,11 @@ fn files(files: &[(&str, &str)]) -> BTreeMap<String, String> {
     all.map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
 }
 
-fn report(files: &BTreeMap<String, String>) -> Report {
+fn report(files: &BTreeMap<String, String>) -> MigrationReport {
     let watches = read_watches(&files["watches.yaml"]).map(|watches| watches.kinds).unwrap_or_default();
     let kinds: Vec<_> = watches.into_iter().map(|kind| (kind, Err("not here".to_owned()))).collect();
     let served = once(Served { group: "a.io".to_owned(), plural: "webs".to_owned() }).collect();
-    let needed = rules(&[], &Settings { served, ..Settings::default() });
+    let needed = rules(&[], &RunSettings { served, ..Settings::default() });
     look(&Project { files, base: "tillerman:1", argument: &argument, kinds: &kinds, needed: &needed })
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::deployment::Manager;
-use super::{Project, Report};
+use super::{MigrationReport, Project};
 use crate::kind::watches::{self, Watches};
 use crate::kind::{ChartRef, overrides};
 use crate::template::yaml;
@@ -31,7 +31,7 @@ pub fn read(text: &str) -> Result<Watches, String> {
     Ok(watches)
 }
 
-pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut Report) {
+pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut MigrationReport) {
     let Some(text) = project.files.get(WATCHES) else {
         return report.change(WATCHES, None, "there is none", "write one: docs/reference/watches.md");
     };

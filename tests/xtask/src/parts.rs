@@ -153,6 +153,15 @@ pub const PARTS: &[Part] = &[
         steps: sources,
     },
     Part {
+        name: "gitops",
+        about: "what Argo CD shows of custom resources, by its own package",
+        tools: &["control-plane", "gitops"],
+        release: false,
+        alone: false,
+        compiles: false,
+        steps: gitops,
+    },
+    Part {
         name: "alerts",
         about: "alert rules and dashboard against Prometheus' own tool; the bundle against operator-framework's; workflows against actionlint",
         tools: &["metrics", "bundle"],
@@ -406,6 +415,10 @@ fn cluster() -> Vec<Step> {
         "nice cargo build --workspace --features tillerman/cluster-tests --example custom-driver",
         BUILD_OPERATOR,
     ])]
+}
+
+fn gitops() -> Vec<Step> {
+    vec![Step::cargo("gitops", format!("{WITH} {TEST} --test operator -- --ignored argocd::")).after([BUILD_OPERATOR])]
 }
 
 fn types() -> Vec<Step> {

@@ -10,14 +10,14 @@ use hyper::body::Bytes;
 use tillerman_agent::client::Client;
 use tillerman_agent::contract::{Busy, Reason, Refusal, Role, Seed};
 use tillerman_agent::server::{Body, in_parts};
-use tillerman_agent::store::{Found, Identity};
+use tillerman_agent::store::{FoundData, Identity};
 use tillerman_agent::stored::{DATA, VERSION};
-use tillerman_agent::tls::Files;
+use tillerman_agent::tls::TlsFiles;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::member::{FILES, Member, SHORT, failed, refused};
+use crate::member::{FILES, RedisMember, SHORT, failed, refused};
 use crate::server::{Connection, line};
 
 /// How long a part may take.
@@ -26,7 +26,7 @@ const STALLS: Duration = Duration::from_secs(120);
 const PART: usize = 256 << 10;
 
 /// A copy of the data, as Redis gives it to a replica.
-pub async fn copy(member: Arc<Member>) -> Result<Response<Body>, Refusal> {
+pub async fn copy(member: Arc<RedisMember>) -> Result<Response<Body>, Refusal> {
     let (identity, running) = member.facts(|facts| (facts.identity.clone(), facts.running.clone()));
     let identity = identity.ok_or_else(|| Refusal::new(Reason::OtherData, "there is no data to copy"))?;
     let server = running.ok_or_else(|| Refusal::new(Reason::DatabaseDown, "Redis does not run"))?;
@@ -74,7 +74,7 @@ async fn send(mut connection: Connection, parts: &mpsc::Sender<io::Result<Bytes>
 }
 
 /// Begins to replace the data by a copy.
-pub fn begin(member: &Arc<Member>, order: &Seed) -> Result<(), Refusal> {
+pub fn begin(member: &Arc<RedisMember>, order: &Seed) -> Result<(), Refusal> {
     let request = serde_json::to_string(order).map_err(|error| failed(&error.to_string()))?;
     let facts = member.facts(Clone::clone);
     if let Some(running) = facts.seeding {
@@ -89,9 +89,9 @@ pub fn begin(member: &Arc<Member>, order: &Seed) -> Result<(), Refusal> {
         }
         Some(_) => {}
         None => match member.volume.found(&FILES) {
-            Ok(Found::Nothing) => {}
-            Ok(Found::Foreign(why)) => return Err(Refusal::new(Reason::HasData, &why)),
-            Ok(Found::Ours(_)) => return Err(failed("data appeared that the agent did not put there")),
+            Ok(FoundData::Nothing) => {}
+            Ok(FoundData::Foreign(why)) => return Err(Refusal::new(Reason::HasData, &why)),
+            Ok(FoundData::Ours(_)) => return Err(failed("data appeared that the agent did not put there")),
             Err(error) => return Err(failed(&error.to_string())),
         },
     }
@@ -112,12 +112,12 @@ pub fn begin(member: &Arc<Member>, order: &Seed) -> Result<(), Refusal> {
     Ok(())
 }
 
-async fn take(member: &Arc<Member>, order: &Seed, request: String) -> Result<(), String> {
+async fn take(member: &Arc<RedisMember>, order: &Seed, request: String) -> Result<(), String> {
     let text = |error: io::Error| error.to_string();
     let arriving = member.volume.arriving();
     member.volume.sweep().map_err(text)?;
     std::fs::create_dir(&arriving).map_err(text)?;
-    let client = Client { tls: member.tls.as_ref().map(Files::client) };
+    let client = Client { tls: member.tls.as_ref().map(TlsFiles::client) };
     let copy = client.copy(&order.donor, STALLS).await.map_err(|error| error.to_string())?;
     let header = |name: &str| copy.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     if header(DATA).as_deref() != Some(&order.data) {

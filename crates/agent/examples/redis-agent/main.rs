@@ -23,13 +23,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Response;
-use member::{FILES, Member, SHORT, Settings};
-use tillerman_agent::contract::{Refusal, Role, State, Verb};
+use member::{FILES, RedisMember, SHORT, Settings};
+use tillerman_agent::contract::{MemberState, Refusal, Role, Verb};
 use tillerman_agent::names::is_member;
 use tillerman_agent::routes::{self, Routes, answer};
 use tillerman_agent::server::{Answers, Asked, Body, serve};
-use tillerman_agent::store::{Found, Identity, is_identity};
-use tillerman_agent::tls::{Files, Tls};
+use tillerman_agent::store::{FoundData, Identity, is_identity};
+use tillerman_agent::tls::{Tls, TlsFiles};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -93,12 +93,12 @@ fn settings() -> Result<Settings, String> {
 
 /// Runs until it is asked to end.
 async fn run() -> Result<(), String> {
-    let member = Arc::new(Member::new(settings()?)?);
+    let member = Arc::new(RedisMember::new(settings()?)?);
     let listens = |error: std::io::Error| format!("the agent cannot listen: {error}");
     let listener = TcpListener::bind(member.settings.listen).await.map_err(listens)?;
     let mut ends = signal(SignalKind::terminate()).map_err(|error| format!("signals cannot be received: {error}"))?;
     let owner = Arc::clone(&member);
-    let tls = move || owner.tls.as_ref().map(Files::server);
+    let tls = move || owner.tls.as_ref().map(TlsFiles::server);
     tokio::spawn(serve(listener, tls, Arc::new(Routes(Arc::clone(&member)))));
     if let Some(address) = member.settings.listen_health {
         let listener = TcpListener::bind(address).await.map_err(listens)?;
@@ -113,10 +113,10 @@ async fn run() -> Result<(), String> {
 }
 
 /// The member that may create data does so if there is none.
-fn create(member: &Member) -> Result<(), String> {
+fn create(member: &RedisMember) -> Result<(), String> {
     let Settings { primary, member: name, data, epoch, .. } = &member.settings;
     let text = |error: std::io::Error| error.to_string();
-    if primary != name || !data.is_empty() || member.volume.found(&FILES).map_err(text)? != Found::Nothing {
+    if primary != name || !data.is_empty() || member.volume.found(&FILES).map_err(text)? != FoundData::Nothing {
         return Ok(());
     }
     let identity = Identity { data: member::random()?, ..Identity::default() };
@@ -129,9 +129,9 @@ fn create(member: &Member) -> Result<(), String> {
 
 /// Goes on as the primary until the operator, which sees that the pod ends, has made another member the primary; then ends Redis. One
 /// whose writes are not all acknowledged is killed.
-async fn end(member: &Arc<Member>) {
+async fn end(member: &Arc<RedisMember>) {
     let until = Instant::now() + (member.settings.grace / 3).min(Duration::from_secs(10));
-    let is_in_office = |state: &State| match state.role {
+    let is_in_office = |state: &MemberState| match state.role {
         Role::Primary => state.acks > 0 && !state.acknowledging.is_empty(),
         Role::Fenced => true,
         Role::Replica | Role::Waiting => false,
@@ -153,14 +153,14 @@ async fn end(member: &Arc<Member>) {
     let _ = member.ended().await;
 }
 
-impl routes::Member for Member {
-    async fn state(self: Arc<Self>) -> State {
-        Member::state(&self).await
+impl routes::Member for RedisMember {
+    async fn state(self: Arc<Self>) -> MemberState {
+        RedisMember::state(&self).await
     }
     async fn leaves(self: Arc<Self>, start: &str) {
         self.wait_until(|facts| (facts.start != start).then_some(())).await;
     }
-    async fn obey(self: Arc<Self>, verb: Verb) -> Result<State, Refusal> {
+    async fn obey(self: Arc<Self>, verb: Verb) -> Result<MemberState, Refusal> {
         orders::obey(self, verb).await
     }
     async fn copy(self: Arc<Self>) -> Result<Response<Body>, Refusal> {
@@ -169,7 +169,7 @@ impl routes::Member for Member {
 }
 
 /// What the kubelet asks.
-struct Kubelet(Arc<Member>);
+struct Kubelet(Arc<RedisMember>);
 
 impl Answers for Kubelet {
     async fn answer(self: Arc<Self>, asked: Asked) -> Response<Body> {

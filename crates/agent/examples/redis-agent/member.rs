@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
-use tillerman_agent::contract::{Busy, Reason, Refusal, Role, State};
+use tillerman_agent::contract::{Busy, MemberState, Reason, Refusal, Role};
 use tillerman_agent::position::Position;
-use tillerman_agent::store::{Found, Identity, Obeyed, Volume};
-use tillerman_agent::tls::{Files, Tls};
+use tillerman_agent::store::{FoundData, Identity, Obeyed, Volume};
+use tillerman_agent::tls::{Tls, TlsFiles};
 use tokio::sync::{Mutex, watch};
 
 use crate::relay::Relay;
@@ -113,9 +113,9 @@ pub struct Measured {
 }
 
 /// A member.
-pub struct Member {
+pub struct RedisMember {
     pub settings: Settings,
-    pub tls: Option<Files>,
+    pub tls: Option<TlsFiles>,
     pub volume: Volume,
     /// Held by what changes Redis: an order, or the agent by itself.
     pub orders: Mutex<()>,
@@ -126,21 +126,21 @@ pub struct Member {
     last: StdMutex<Option<(String, Measured)>>,
 }
 
-impl Member {
+impl RedisMember {
     /// Reads what the volume has.
     pub fn new(settings: Settings) -> Result<Self, String> {
         let text = |error: io::Error| error.to_string();
-        let tls = settings.tls.as_ref().map(Files::read).transpose()?;
+        let tls = settings.tls.as_ref().map(TlsFiles::read).transpose()?;
         let volume = Volume::new(&settings.volume);
         volume.sweep().map_err(text)?;
         let mut facts = Facts { obeyed: volume.obeyed().map_err(text)?, ..Facts::default() };
         match volume.found(&FILES).map_err(text)? {
-            Found::Ours(identity) => {
+            FoundData::Ours(identity) => {
                 facts.identity = Some(identity);
                 facts.wanted = facts.obeyed.promoted.is_none_or(|acks| acks == 0);
             }
-            Found::Foreign(why) => facts.problem = Some(why),
-            Found::Nothing => {}
+            FoundData::Foreign(why) => facts.problem = Some(why),
+            FoundData::Nothing => {}
         }
         Ok(Self {
             settings,
@@ -256,7 +256,7 @@ impl Member {
     }
 
     /// The answer to the operator. If Redis does not answer in time, it is the last one, and says so.
-    pub async fn state(&self) -> State {
+    pub async fn state(&self) -> MemberState {
         let end = Instant::now() + ANSWER;
         loop {
             let facts = self.facts(Clone::clone);
@@ -276,7 +276,7 @@ impl Member {
         }
     }
 
-    fn shown(&self, facts: &Facts, measured: Option<&Measured>, late: Option<String>) -> State {
+    fn shown(&self, facts: &Facts, measured: Option<&Measured>, late: Option<String>) -> MemberState {
         let nothing = Measured::default();
         let own = measured.unwrap_or(&nothing);
         let is_primary = facts.role == Role::Primary;
@@ -284,7 +284,7 @@ impl Member {
         let mut acknowledging = if is_primary { own.info.acknowledging() } else { Vec::new() };
         acknowledging.retain(|name| facts.admitted.contains(name));
         let starting = (facts.wanted && facts.running.is_none()).then(|| "Redis starts".to_owned());
-        State {
+        MemberState {
             member: self.settings.member.clone(),
             start: facts.start.clone(),
             data: facts.identity.as_ref().map(|identity| identity.data.clone()),
@@ -363,7 +363,7 @@ impl Member {
 }
 
 /// Redis runs while it is wanted.
-pub async fn keep_running(member: Arc<Member>) {
+pub async fn keep_running(member: Arc<RedisMember>) {
     loop {
         member.wait_until(|facts| (facts.wanted && facts.identity.is_some()).then_some(())).await;
         match (member.start().await, random()) {

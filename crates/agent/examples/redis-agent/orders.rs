@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tillerman_agent::contract::{Follow, Promote, Reason, Refusal, Role, State, Verb};
+use tillerman_agent::contract::{Follow, MemberState, Promote, Reason, Refusal, Role, Verb};
 use tillerman_agent::orders::check;
 
 use crate::copies;
-use crate::member::{CLOSED, Member, NOBODY, OPEN, SHORT, Source, failed, hash, refused, replication, secret};
+use crate::member::{CLOSED, NOBODY, OPEN, RedisMember, SHORT, Source, failed, hash, refused, replication, secret};
 use crate::relay::Relay;
 use crate::server::{AGENT, Server};
 use crate::streams::begun;
@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Carries an order out. It is finished even if nobody waits for the answer any more.
-pub async fn obey(member: Arc<Member>, verb: Verb) -> Result<State, Refusal> {
+pub async fn obey(member: Arc<RedisMember>, verb: Verb) -> Result<MemberState, Refusal> {
     let order = tokio::spawn(async move {
         let guard = tokio::time::timeout(WAIT, member.orders.lock()).await;
         let Ok(guard) = guard else { return Err(Refusal::new(Reason::Busy, "another order is carried out")) };
@@ -64,7 +64,7 @@ async fn guard(server: &Server, replicas: u32) -> Result<(), Refusal> {
 }
 
 /// The member receives nothing more, and takes no writes. A primary is killed.
-async fn fence(member: &Member) -> Result<(), Refusal> {
+async fn fence(member: &RedisMember) -> Result<(), Refusal> {
     let (role, running, wanted) = member.facts(|facts| (facts.role, facts.running.clone(), facts.wanted));
     if role == Role::Fenced && (running.is_some() || !wanted) {
         return Ok(());
@@ -81,7 +81,7 @@ async fn fence(member: &Member) -> Result<(), Refusal> {
 }
 
 /// The member is the primary.
-async fn promote(member: &Member, order: &Promote) -> Result<(), Refusal> {
+async fn promote(member: &RedisMember, order: &Promote) -> Result<(), Refusal> {
     let server = member.started().await?;
     let is_new = member.facts(|facts| facts.role != Role::Primary);
     if is_new {
@@ -120,7 +120,7 @@ async fn promote(member: &Member, order: &Promote) -> Result<(), Refusal> {
 
 /// A promotion begins a stream (`streams.rs`). The ID of Redis' own stream changes with its first replica, so there is one before: a
 /// connection that ends before Redis begins to copy.
-async fn begin_stream(member: &Member, server: &Server, epoch: u64) -> Result<(), Refusal> {
+async fn begin_stream(member: &RedisMember, server: &Server, epoch: u64) -> Result<(), Refusal> {
     let down = |error: std::io::Error| refused(&error);
     if server.info(SHORT).await.map_err(down)?.get("repl_backlog_active") != "1" {
         let mut replica = server.connect().await.map_err(down)?;
@@ -138,7 +138,7 @@ async fn begin_stream(member: &Member, server: &Server, epoch: u64) -> Result<()
 }
 
 /// Writes the marker again, so that there is a write after all others, and waits until so many members have it.
-async fn is_confirmed(member: &Member, server: &Server, acks: u32, within: Duration) -> Result<bool, Refusal> {
+async fn is_confirmed(member: &RedisMember, server: &Server, acks: u32, within: Duration) -> Result<bool, Refusal> {
     let down = |error: std::io::Error| refused(&error);
     let marker = member.measure(server, SHORT).await.map_err(down)?.marker;
     let marker = marker.ok_or_else(|| failed("the data has no marker: somebody has removed it"))?;
@@ -153,7 +153,7 @@ async fn is_confirmed(member: &Member, server: &Server, acks: u32, within: Durat
 }
 
 /// A primary opens, and says that all is acknowledged, as soon as enough members have a write that was made after the order.
-pub async fn keep_confirmed(member: Arc<Member>) {
+pub async fn keep_confirmed(member: Arc<RedisMember>) {
     let lacks = |facts: &crate::member::Facts| {
         let is_primary = facts.role == Role::Primary && facts.running.is_some();
         (is_primary && (facts.confirmed < facts.acks || !facts.opened)).then_some(facts.acks)
@@ -182,7 +182,7 @@ pub async fn keep_confirmed(member: Arc<Member>) {
 }
 
 /// Only these members may connect and follow. The connections of others end with their accounts.
-async fn admit(member: &Member, server: &Server, admitted: &[String]) -> Result<(), Refusal> {
+async fn admit(member: &RedisMember, server: &Server, admitted: &[String]) -> Result<(), Refusal> {
     let accounts = server.ask(&["ACL", "USERS"], SHORT).await.map_err(|error| refused(&error))?;
     let password = hash(&member.replication().map_err(|error| failed(&error))?);
     for account in accounts.lines().filter(|account| account.starts_with(&format!("{AGENT}."))) {
@@ -199,7 +199,7 @@ async fn admit(member: &Member, server: &Server, admitted: &[String]) -> Result<
 }
 
 /// The member is a replica. What an earlier primary has and its source lacks is replaced: Redis copies all where it cannot continue.
-async fn follow(member: &Member, order: &Follow) -> Result<(), Refusal> {
+async fn follow(member: &RedisMember, order: &Follow) -> Result<(), Refusal> {
     let source = Source { host: order.source.clone(), acknowledge: order.acknowledge, epoch: order.epoch };
     let is_obeyed = member.facts(|facts| facts.role == Role::Replica && facts.source.as_ref() == Some(&source));
     if is_obeyed && member.facts(|facts| facts.running.is_some()) {
@@ -227,7 +227,7 @@ async fn follow(member: &Member, order: &Follow) -> Result<(), Refusal> {
 }
 
 /// The primary takes no more writes, waits until all have been acknowledged, and ends the sessions.
-pub async fn demote(member: &Member, within: Duration) -> Result<(), Refusal> {
+pub async fn demote(member: &RedisMember, within: Duration) -> Result<(), Refusal> {
     let (role, handed_over, acks, running) =
         member.facts(|facts| (facts.role, facts.handed_over, facts.acks, facts.running.clone()));
     if role == Role::Fenced && handed_over {
@@ -259,7 +259,7 @@ pub async fn demote(member: &Member, within: Duration) -> Result<(), Refusal> {
 }
 
 /// Reads certificates and passwords again.
-async fn reload(member: &Member) -> Result<(), Refusal> {
+async fn reload(member: &RedisMember) -> Result<(), Refusal> {
     if let (Some(files), Some(tls)) = (&member.tls, &member.settings.tls) {
         files.read_again(tls).map_err(|error| failed(&error))?;
     }

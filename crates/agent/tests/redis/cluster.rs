@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tillerman_agent::client::{Client, ClientError};
-use tillerman_agent::contract::{Demote, Follow, Order, Promote, Refusal, Seed, State, Verb};
+use tillerman_agent::contract::{Demote, Follow, MemberState, Order, Promote, Refusal, Seed, Verb};
 
 use crate::writers::Redis;
 
@@ -79,28 +79,34 @@ impl Cluster {
         cluster
     }
 
-    pub async fn fence(&self, k: usize, epoch: u64) -> Result<State, Refusal> {
+    pub async fn fence(&self, k: usize, epoch: u64) -> Result<MemberState, Refusal> {
         self.members[k].order(&Verb::Fence(Order { epoch, number: Some(0), data: self.data.clone() })).await
     }
 
-    pub async fn promote(&self, k: usize, epoch: u64, acks: u32, admitted: &[usize]) -> Result<State, Refusal> {
+    pub async fn promote(&self, k: usize, epoch: u64, acks: u32, admitted: &[usize]) -> Result<MemberState, Refusal> {
         let admitted = admitted.iter().map(|k| format!("db-{k}")).collect();
         let order = Promote { epoch, number: Some(0), data: self.data.clone(), acks, admitted };
         self.members[k].order(&Verb::Promote(order)).await
     }
 
-    pub async fn follow(&self, k: usize, epoch: u64, source: usize, acknowledge: bool) -> Result<State, Refusal> {
+    pub async fn follow(&self, k: usize, epoch: u64, source: usize, acknowledge: bool) -> Result<MemberState, Refusal> {
         let source = self.members[source].address.to_string();
         let order = Follow { epoch, number: Some(0), data: self.data.clone(), source, acknowledge };
         self.members[k].order(&Verb::Follow(order)).await
     }
 
-    pub async fn demote(&self, k: usize, epoch: u64, within: u64) -> Result<State, Refusal> {
+    pub async fn demote(&self, k: usize, epoch: u64, within: u64) -> Result<MemberState, Refusal> {
         let order = Demote { epoch, number: Some(0), data: self.data.clone(), within };
         self.members[k].order(&Verb::Demote(order)).await
     }
 
-    pub async fn seed(&self, k: usize, epoch: u64, donor: usize, discard: Option<String>) -> Result<State, Refusal> {
+    pub async fn seed(
+        &self,
+        k: usize,
+        epoch: u64,
+        donor: usize,
+        discard: Option<String>,
+    ) -> Result<MemberState, Refusal> {
         let donor = self.members[donor].url();
         let order = Seed { epoch, number: Some(0), data: self.data.clone(), donor, discard };
         self.members[k].order(&Verb::Seed(order)).await
@@ -199,7 +205,7 @@ impl Member {
     }
 
     /// Gives an order, again while the agent says that it may be obeyed later, as the operator does.
-    pub async fn order(&self, verb: &Verb) -> Result<State, Refusal> {
+    pub async fn order(&self, verb: &Verb) -> Result<MemberState, Refusal> {
         let since = Instant::now();
         loop {
             match Client::default().order(&self.url(), verb, PATIENCE).await {
@@ -213,13 +219,13 @@ impl Member {
     }
 
     /// The answer, within the two seconds that an agent has.
-    pub async fn state(&self) -> State {
+    pub async fn state(&self) -> MemberState {
         let asked = Client::default().state(&self.url(), Duration::from_secs(2)).await;
         asked.unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
     /// Waits until the answer is as wanted.
-    pub async fn until(&self, what: &str, holds: impl Fn(&State) -> bool) -> State {
+    pub async fn until(&self, what: &str, holds: impl Fn(&MemberState) -> bool) -> MemberState {
         let since = Instant::now();
         let mut last = None;
         while since.elapsed() < PATIENCE {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tillerman_agent::check::{Check, Step};
 use tillerman_agent::client::Client;
-use tillerman_agent::contract::{Reason, Role, State};
+use tillerman_agent::contract::{MemberState, Reason, Role};
 
 use crate::cluster::{Cluster, Member};
 use crate::writers::{Writers, lost};
@@ -44,7 +44,7 @@ async fn switch_over(cluster: &Cluster, from: usize, to: usize, epoch: u64) {
 /// The primary is lost, and another member takes over: the others are fenced, and that which has most is promoted.
 async fn fail_over(cluster: &Cluster, from: usize, epoch: u64) -> usize {
     let others = cluster.others(from);
-    let mut fenced: Vec<(usize, State)> = Vec::new();
+    let mut fenced: Vec<(usize, MemberState)> = Vec::new();
     for k in others.clone() {
         let before = cluster.members[k].state().await;
         let state = cluster.fence(k, epoch).await.unwrap();
@@ -247,7 +247,7 @@ async fn a_member_is_seeded_from_a_replica_and_a_container_that_ends_hands_over(
     let state = cluster.fence(2, 1).await.unwrap();
     assert_eq!(cluster.seed(2, 1, 1, Some("no".into())).await.unwrap_err().reason, Reason::HasData);
     cluster.seed(2, 1, 1, Some(state.start.clone())).await.unwrap();
-    let is_new = |new: &State| !new.start.is_empty() && new.start != state.start && new.busy.is_none();
+    let is_new = |new: &MemberState| !new.start.is_empty() && new.start != state.start && new.busy.is_none();
     let new = cluster.members[2].until("it has a copy", is_new).await;
     assert!(new.has.contains(&state.has), "{new:?}");
     cluster.follow(2, 1, 0, true).await.unwrap();

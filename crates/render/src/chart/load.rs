@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// How much a chart may hold, with the archives inside its archive. The sizes are Helm's, which has them for each archive; the
 /// other limits keep hostile charts from costing much.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ChartLimits {
     /// Bytes of all files together. What is in an archive inside an archive counts, and so does that archive itself.
     pub total: u64,
     /// Number of files, those of archives inside the archive included.
@@ -22,7 +22,7 @@ pub struct Limits {
     pub depth: usize,
 }
 
-impl Default for Limits {
+impl Default for ChartLimits {
     fn default() -> Self {
         Self { total: 100 * 1024 * 1024, files: 20_000, depth: 64 }
     }
@@ -30,13 +30,13 @@ impl Default for Limits {
 
 /// The rest of the limits while a chart is loaded. An archive within an archive uses the same limits.
 struct Left {
-    limits: Limits,
+    limits: ChartLimits,
     bytes: u64,
     files: usize,
 }
 
 impl Left {
-    fn new(limits: &Limits) -> Self {
+    fn new(limits: &ChartLimits) -> Self {
         Self { limits: *limits, bytes: limits.total, files: limits.files }
     }
 }
@@ -54,7 +54,7 @@ impl From<String> for LoadError {
 
 /// Loads the chart directory or `.tgz` archive at `path`.
 pub fn load(path: &Path) -> Result<Chart, LoadError> {
-    let limits = Limits::default();
+    let limits = ChartLimits::default();
     let info = std::fs::metadata(path).map_err(|e| LoadError(format!("stat {}: {}", path.display(), go_io(&e))))?;
     if info.is_dir() {
         let (files, mut left) = read_directory(path, &limits)?;
@@ -74,18 +74,18 @@ pub fn load(path: &Path) -> Result<Chart, LoadError> {
 }
 
 /// Loads a gzipped tar archive.
-pub fn load_archive(data: &[u8], limits: &Limits) -> Result<Chart, LoadError> {
+pub fn load_archive(data: &[u8], limits: &ChartLimits) -> Result<Chart, LoadError> {
     let mut left = Left::new(limits);
     assemble(read_archive(data, &mut left)?, &mut left, 0)
 }
 
 /// The files of a chart directory that `.helmignore` does not leave out.
-pub fn directory_files(path: &Path, limits: &Limits) -> Result<Vec<File>, LoadError> {
+pub fn directory_files(path: &Path, limits: &ChartLimits) -> Result<Vec<File>, LoadError> {
     Ok(read_directory(path, limits)?.0)
 }
 
 /// Makes a chart out of its files.
-pub fn load_files(files: Vec<File>, limits: &Limits) -> Result<Chart, LoadError> {
+pub fn load_files(files: Vec<File>, limits: &ChartLimits) -> Result<Chart, LoadError> {
     let mut left = Left::new(limits);
     // What is there already counts.
     left.bytes = left.bytes.saturating_sub(files.iter().map(|file| file.data.len() as u64).sum());
@@ -94,7 +94,7 @@ pub fn load_files(files: Vec<File>, limits: &Limits) -> Result<Chart, LoadError>
 }
 
 /// The files of a gzipped tar archive, with names below the chart's folder.
-pub fn archive_files(data: &[u8], limits: &Limits) -> Result<Vec<File>, LoadError> {
+pub fn archive_files(data: &[u8], limits: &ChartLimits) -> Result<Vec<File>, LoadError> {
     read_archive(data, &mut Left::new(limits))
 }
 
@@ -120,16 +120,16 @@ fn without_bom(mut data: Vec<u8>) -> Vec<u8> {
     data
 }
 
-fn too_large(limits: &Limits) -> LoadError {
+fn too_large(limits: &ChartLimits) -> LoadError {
     LoadError(format!("decompressed chart is larger than the maximum size {}", limits.total))
 }
 
-fn too_many(limits: &Limits) -> LoadError {
+fn too_many(limits: &ChartLimits) -> LoadError {
     LoadError(format!("chart has more than the maximum of {} files", limits.files))
 }
 
 /// Files of a directory in the order of a depth-first walk by name; symbolic links are followed, as Helm does.
-fn read_directory(root: &Path, limits: &Limits) -> Result<(Vec<File>, Left), LoadError> {
+fn read_directory(root: &Path, limits: &ChartLimits) -> Result<(Vec<File>, Left), LoadError> {
     let ignore = match std::fs::read(root.join(".helmignore")) {
         Ok(text) => Rules::parse(&text),
         Err(_) => Rules::parse(b""),
@@ -409,7 +409,7 @@ fn subchart(name: &str, files: Vec<File>, parent: &str, left: &mut Left, depth: 
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, load, load_archive};
+    use super::{ChartLimits, load, load_archive};
     use std::io::Write;
 
     const CHART: &[u8] = b"apiVersion: v2\nname: c\nversion: 0.1.0\n";
@@ -429,7 +429,7 @@ mod tests {
     }
 
     fn refused(entries: &[(&str, &[u8])]) -> String {
-        load_archive(&archive(entries), &Limits::default()).unwrap_err().to_string()
+        load_archive(&archive(entries), &ChartLimits::default()).unwrap_err().to_string()
     }
 
     #[test]
@@ -443,7 +443,7 @@ mod tests {
                 ("c/charts/s/Chart.yaml", b"name: s\nversion: 1.0.0\n"),
                 ("c/charts/_ignored/Chart.yaml", b"name: i\nversion: 1.0.0\n"),
             ]),
-            &Limits::default(),
+            &ChartLimits::default(),
         )
         .unwrap();
         assert_eq!(serde_json::to_value(&chart.values).unwrap(), serde_json::json!({"a": 1.0, "b": 2.0}));
@@ -470,7 +470,7 @@ mod tests {
         assert_eq!(message, "decompressed chart is larger than the maximum size 104857600");
         let many: Vec<(String, &[u8])> = (0..200).map(|n| (format!("c/{n}"), &b"x"[..])).collect();
         let many: Vec<(&str, &[u8])> = many.iter().map(|(name, data)| (name.as_str(), *data)).collect();
-        assert!(load_archive(&archive(&many), &Limits { files: 100, ..Limits::default() }).is_err());
+        assert!(load_archive(&archive(&many), &ChartLimits { files: 100, ..Limits::default() }).is_err());
     }
 
     #[test]
@@ -479,9 +479,9 @@ mod tests {
         for _ in 0..10 {
             inner = archive(&[("c/Chart.yaml", CHART), ("c/charts/c.tgz", &inner)]);
         }
-        let limits = Limits { depth: 5, ..Limits::default() };
+        let limits = ChartLimits { depth: 5, ..Limits::default() };
         assert!(load_archive(&inner, &limits).unwrap_err().to_string().contains("nested deeper than 5"));
-        assert!(load_archive(&inner, &Limits::default()).is_ok());
+        assert!(load_archive(&inner, &ChartLimits::default()).is_ok());
     }
 
     #[test]
@@ -493,7 +493,7 @@ mod tests {
             [("c/Chart.yaml", CHART)].into_iter().chain(names.iter().map(|name| (&**name, &*inner))).collect();
         let outer = archive(&outer);
         let of = |total: u64, files: usize| {
-            let limits = Limits { total, files, ..Limits::default() };
+            let limits = ChartLimits { total, files, ..Limits::default() };
             load_archive(&outer, &limits).map(|chart| chart.dependencies.len()).map_err(|e| e.to_string())
         };
         assert_eq!(of(2 << 20, 100), Ok(3));
@@ -501,8 +501,8 @@ mod tests {
         assert!(of(2 << 20, 9).unwrap_err().contains("more than the maximum of 9 files"));
         // The same in a folder.
         {
-            let files = super::archive_files(&outer, &Limits::default()).unwrap();
-            let limits = Limits { total: 1 << 20, ..Limits::default() };
+            let files = super::archive_files(&outer, &ChartLimits::default()).unwrap();
+            let limits = ChartLimits { total: 1 << 20, ..Limits::default() };
             assert!(
                 super::load_files(files, &limits).unwrap_err().to_string().contains("larger than the maximum size")
             );

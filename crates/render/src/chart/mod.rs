@@ -12,7 +12,7 @@ pub mod values;
 
 use crate::template::jinja;
 pub use load::go_io;
-pub use load::{Limits, LoadError, load, load_archive, load_files};
+pub use load::{ChartLimits, LoadError, load, load_archive, load_files};
 pub use load::{archive_files, directory_files};
 pub use metadata::field;
 pub use metadata::{Dependency, Maintainer, Metadata};

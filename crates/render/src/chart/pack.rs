@@ -68,7 +68,7 @@ fn add(entries: &mut Vec<(String, Vec<u8>)>, chart: &Chart, base: &str) -> io::R
 #[cfg(test)]
 mod tests {
     use super::pack;
-    use crate::chart::{Chart, Limits, load, load_archive};
+    use crate::chart::{Chart, ChartLimits, load, load_archive};
     use std::path::{Path, PathBuf};
 
     /// Everything of a chart.
@@ -84,7 +84,8 @@ mod tests {
     fn check(path: &Path) -> bool {
         let Ok(chart) = load(path) else { return false };
         let packed = pack(&chart).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let again = load_archive(&packed, &Limits::default()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let again =
+            load_archive(&packed, &ChartLimits::default()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         assert!(seen(&again) == seen(&chart), "{}", path.display());
         assert_eq!(pack(&again).unwrap(), packed, "{}", path.display());
         true

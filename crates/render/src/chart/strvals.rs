@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// What a path may name. A list is as long as its largest index, so a short text can make a large value.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct PathLimits {
     /// The largest index of a list.
     pub index: i64,
     /// How many names may stand one behind another.
@@ -16,7 +16,7 @@ pub struct Limits {
     pub indices: usize,
 }
 
-impl Limits {
+impl PathLimits {
     /// The limits of Helm's `--set`, which has none for the number of indices. Nobody needs this many, and each takes some stack.
     pub const HELM: Self = Self { index: 65_536, names: 30, indices: 1_000 };
 }
@@ -37,11 +37,11 @@ pub enum Mode<'a> {
 
 /// Applies one argument to the values. The error is Helm's text, without its `failed parsing --set data: `.
 pub fn apply(argument: &str, values: &mut Values, mode: &Mode<'_>) -> Result<(), String> {
-    apply_within(argument, values, mode, Limits::HELM)
+    apply_within(argument, values, mode, PathLimits::HELM)
 }
 
 /// [`apply`] with other limits.
-pub fn apply_within(argument: &str, values: &mut Values, mode: &Mode<'_>, limits: Limits) -> Result<(), String> {
+pub fn apply_within(argument: &str, values: &mut Values, mode: &Mode<'_>, limits: PathLimits) -> Result<(), String> {
     let mut parser = Parser { text: argument.chars().collect(), at: 0, mode, limits, indices: 0 };
     loop {
         match parser.key(values, 0) {
@@ -83,7 +83,7 @@ struct Parser<'a> {
     text: Vec<char>,
     at: usize,
     mode: &'a Mode<'a>,
-    limits: Limits,
+    limits: PathLimits,
     /// Indices of the path that is being read that stand one behind another.
     indices: usize,
 }
@@ -380,7 +380,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, Mode, apply, apply_within};
+    use super::{Mode, PathLimits, apply, apply_within};
     use serde_json::{Value, json};
 
     fn set(argument: &str) -> Result<Value, String> {
@@ -434,7 +434,7 @@ mod tests {
         for n in [1_001, 30_000] {
             assert_eq!(set(&many(n)), Err(expected.to_owned()), "{n}");
         }
-        let limits = Limits { index: 3, names: 2, indices: 2 };
+        let limits = PathLimits { index: 3, names: 2, indices: 2 };
         let within = |argument: &str| apply_within(argument, &mut serde_json::Map::new(), &Mode::Literal, limits);
         assert_eq!(within("a.b[3][3]=x"), Ok(()));
         for (argument, expected) in [

@@ -3,7 +3,7 @@
 //! There are two ways to combine tables: *coalescing* drops a key whose value is null, *merging* keeps it.
 //! Tables are shared maps, and what is shared with what follows Helm, because templates may change values in place.
 
-use super::dependencies::Node;
+use super::dependencies::ChartNode;
 use crate::template::budget;
 use crate::template::stack::deeper;
 use crate::template::value::{Map, MapType, Value};
@@ -18,20 +18,20 @@ pub struct TypeMismatch {
 }
 
 /// The values a chart and its dependencies see, from a copy of the user's values.
-pub fn coalesce_values(node: &Node<'_>, user: &Map) -> Result<Map, TypeMismatch> {
+pub fn coalesce_values(node: &ChartNode<'_>, user: &Map) -> Result<Map, TypeMismatch> {
     let values = deep_copy_map(user);
     coalesce(node, &values, false)?;
     Ok(values)
 }
 
 /// As [`coalesce_values`] of no values at all, but nulls stay.
-pub fn merge_values(node: &Node<'_>) -> Result<Map, TypeMismatch> {
+pub fn merge_values(node: &ChartNode<'_>) -> Result<Map, TypeMismatch> {
     let values = Map::new(MapType::Any);
     coalesce(node, &values, true)?;
     Ok(values)
 }
 
-fn coalesce(node: &Node<'_>, dest: &Map, merge: bool) -> Result<(), TypeMismatch> {
+fn coalesce(node: &ChartNode<'_>, dest: &Map, merge: bool) -> Result<(), TypeMismatch> {
     coalesce_own(node, dest, merge);
     for child in &node.dependencies {
         let name = child.name();
@@ -75,7 +75,7 @@ fn coalesce_globals(dest: &Map, source: &Map) {
 }
 
 /// Lays the values over the chart's own defaults.
-fn coalesce_own(node: &Node<'_>, values: &Map, merge: bool) {
+fn coalesce_own(node: &ChartNode<'_>, values: &Map, merge: bool) {
     for (key, default) in node.defaults().entries() {
         match values.get(key.bytes()) {
             Some(Value::Nil) if !merge => {

@@ -7,7 +7,7 @@ use crate::template::value::{Map, MapType, Str, Value};
 use crate::template::version;
 
 /// A chart in a rendering: with its alias, its enabled dependencies and the values it imported.
-pub struct Node<'a> {
+pub struct ChartNode<'a> {
     /// The chart at rest.
     pub chart: &'a Chart,
     /// Chart.yaml, with the alias as name and the enabled dependencies only.
@@ -15,10 +15,10 @@ pub struct Node<'a> {
     /// Values imported from dependencies over the chart's own; `None`: those of the chart.
     imported: Option<Map>,
     /// The enabled dependencies.
-    pub dependencies: Vec<Node<'a>>,
+    pub dependencies: Vec<ChartNode<'a>>,
 }
 
-impl<'a> Node<'a> {
+impl<'a> ChartNode<'a> {
     /// The chart with dependencies enabled, named and imported as the user's values say (Helm's
     /// `ProcessDependencies`).
     pub fn resolve(chart: &'a Chart, user: &Map) -> Result<Self, TypeMismatch> {
@@ -78,7 +78,7 @@ impl<'a> Node<'a> {
                 && version::is_compatible_range(&dependency.version, &chart.metadata.version)
         };
         let charts = &self.chart.dependencies;
-        let mut named: Vec<Node<'a>> = charts
+        let mut named: Vec<ChartNode<'a>> = charts
             .iter()
             .filter(|chart| !self.metadata.dependencies.iter().any(|d| fits(d, chart)))
             .map(Self::all)

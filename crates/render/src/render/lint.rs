@@ -1,6 +1,6 @@
 //! Rendering as `helm lint` does it.
 
-use super::dependencies::{self, Node};
+use super::dependencies::{self, ChartNode};
 use super::{Capabilities, Diagnostic, KubeVersion, Options, Release, coalesce, guarded, render_files, schema};
 use crate::chart::{Chart, Values};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ fn lint_within_budget(
 ) -> Result<Option<BTreeMap<String, String>>, Diagnostic> {
     let user = dependencies::to_map(values);
     let kube = KubeVersion::parse(&capabilities.kube_version).map_err(Diagnostic::values)?;
-    let Ok(root) = Node::resolve(chart, &user) else { return Ok(None) };
+    let Ok(root) = ChartNode::resolve(chart, &user) else { return Ok(None) };
     let Ok(values) = coalesce::coalesce_values(&root, &user) else { return Ok(None) };
     let Ok(values) = coalesce::coalesce_values(&root, &values) else { return Ok(None) };
     if !options.skip_schema

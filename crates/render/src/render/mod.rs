@@ -20,7 +20,7 @@ use crate::template::go::{self, Functions, Renderer, TemplateSet};
 use crate::template::value::{Map, MapType, Value, without_cycles};
 use crate::template::version;
 pub use capabilities::KubeVersion;
-use dependencies::Node;
+use dependencies::ChartNode;
 pub use diagnostic::Diagnostic;
 use explain::FileOrigins;
 pub use explain::{Explanation, RenderedExcerpt};
@@ -192,7 +192,7 @@ impl Default for Options {
 
 /// What the templates of a chart render to, before its documents are looked at.
 #[derive(Clone, Debug, Default)]
-pub struct Files {
+pub struct RenderedFiles {
     /// Each template's text by its path, in the order of the paths.
     pub texts: Vec<(String, String)>,
     /// NOTES.txt.
@@ -203,7 +203,7 @@ pub struct Files {
     origins: FileOrigins,
 }
 
-impl Files {
+impl RenderedFiles {
     /// The manifests and hooks of the texts, in Helm's order. The error says which file is no YAML.
     pub fn sort(self) -> Result<Rendered, Diagnostic> {
         let order::Sorted { manifests, hooks, unknown } = order::sort(&self.texts).map_err(|problem| {
@@ -223,8 +223,8 @@ pub fn crds(chart: &Chart, values: &Values) -> Result<Vec<File>, Diagnostic> {
     Ok(crds)
 }
 
-fn resolve<'a>(chart: &'a Chart, values: &Map) -> Result<Node<'a>, Diagnostic> {
-    Node::resolve(chart, values)
+fn resolve<'a>(chart: &'a Chart, values: &Map) -> Result<ChartNode<'a>, Diagnostic> {
+    ChartNode::resolve(chart, values)
         .map_err(|e| Diagnostic::values(format!("chart dependencies processing failed: {}", mismatch(&e))))
 }
 
@@ -265,7 +265,7 @@ pub fn files(
     release: &Release,
     capabilities: &Capabilities,
     options: &Options,
-) -> Result<Files, Diagnostic> {
+) -> Result<RenderedFiles, Diagnostic> {
     guarded(chart, options, || within_budget(chart, values, release, capabilities, options))
 }
 
@@ -282,7 +282,7 @@ fn within_budget(
     release: &Release,
     capabilities: &Capabilities,
     options: &Options,
-) -> Result<Files, Diagnostic> {
+) -> Result<RenderedFiles, Diagnostic> {
     let spent = |spent: Spent| Diagnostic::rendering(spent.to_string());
     let user = dependencies::to_map(values);
     let kube = KubeVersion::parse(&capabilities.kube_version)
@@ -307,7 +307,7 @@ fn within_budget(
 
     let (files, origins) = render_files(&root, &values, release, (capabilities, kube), options)?;
     let notes_path = format!("{}/templates/NOTES.txt", root.name());
-    let mut rendered = Files { origins, ..Files::default() };
+    let mut rendered = RenderedFiles { origins, ..Files::default() };
     for (name, text) in files {
         if name.ends_with("NOTES.txt") {
             if name == notes_path {
@@ -323,7 +323,7 @@ fn within_budget(
 
 /// The text of every file that is rendered, by name, and where it comes from.
 fn render_files(
-    root: &Node<'_>,
+    root: &ChartNode<'_>,
     values: &Map,
     release: &Release,
     (capabilities, kube): (&Capabilities, KubeVersion),
@@ -427,7 +427,7 @@ impl Objects<'_> {
     /// and renders the charts that are written in minijinja.
     fn gather<'a>(
         &self,
-        node: &Node<'a>,
+        node: &ChartNode<'a>,
         path: &str,
         values: Option<Value>,
         templates: &mut BTreeMap<String, Template<'a>>,
@@ -471,7 +471,7 @@ impl Objects<'_> {
 
     fn jinja(
         &self,
-        node: &Node<'_>,
+        node: &ChartNode<'_>,
         path: &str,
         values: &Value,
         files: &mut BTreeMap<String, String>,
@@ -566,7 +566,7 @@ fn execute(
     Ok(())
 }
 
-fn gather_crds(node: &Node<'_>, path: &str, crds: &mut Vec<File>) {
+fn gather_crds(node: &ChartNode<'_>, path: &str, crds: &mut Vec<File>) {
     crds.extend(node.chart.crds().map(|f| File { name: format!("{path}/{}", f.name), data: Arc::clone(&f.data) }));
     for child in &node.dependencies {
         gather_crds(child, &format!("{path}/charts/{}", child.name()), crds);

@@ -5,12 +5,12 @@ mod lock;
 mod resolve;
 mod save;
 
-use super::download::{Access, Downloader, Verify, Wanted};
+use super::download::{Access, Downloader, Verify, WantedChart};
 use super::link::{self, shown};
 use super::provenance::Keyring;
 use super::registry::{Registry, is_oci};
 use super::repositories::{self, Repository};
-use super::{Messages, Settings, SourceError, clean, fail, sha256};
+use super::{Messages, SourceError, SourceSettings, clean, fail, sha256};
 use lock::Lock;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub struct Manager<'a> {
     /// The directory.
     pub chart: PathBuf,
     /// Where Helm keeps what it knows.
-    pub settings: &'a Settings,
+    pub settings: &'a SourceSettings,
     /// For `oci://`.
     pub registry: &'a Registry<'a>,
     /// What is done about signatures.
@@ -329,7 +329,7 @@ impl Manager<'_> {
             keyring: Keyring::File(self.keyring.clone()),
             messages: self.messages,
         };
-        let wanted = Wanted { chart: chart.clone(), version, repo: String::new() };
+        let wanted = WantedChart { chart: chart.clone(), version, repo: String::new() };
         downloader
             .pull_known(&wanted, &digest, scratch)
             .map_err(|e| SourceError(format!("could not download {}: {e}", shown(&chart))))?;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
-use tillerman_render::chart::{Dependency, File, Limits, archive_files, directory_files, go_io, load_files, pack};
+use tillerman_render::chart::{ChartLimits, Dependency, File, archive_files, directory_files, go_io, load_files, pack};
 use tillerman_render::template::value::Value;
 use tillerman_render::template::version::Version;
 use tillerman_render::template::yaml;
@@ -17,8 +17,8 @@ pub fn directory(manager: &Manager, dependency: &Dependency, folder: &Path) -> R
     if !path.is_dir() {
         return fail(format!("{} is not a directory", path.display()));
     }
-    let files = directory_files(&path, &Limits::default())?;
-    let chart = load_files(files.clone(), &Limits::default())?;
+    let files = directory_files(&path, &ChartLimits::default())?;
+    let chart = load_files(files.clone(), &ChartLimits::default())?;
     let (constraint, version) = (constraint(dependency, false)?, chart.metadata.version);
     let parsed = Version::parse(&version).map_err(|e| SourceError(e.to_string()))?;
     if !constraint.check(&parsed) {
@@ -40,7 +40,7 @@ fn add(
     prefix: &str,
     epoch: Option<jiff::Timestamp>,
 ) -> Result<(), SourceError> {
-    let chart = load_files(files.clone(), &Limits::default())?;
+    let chart = load_files(files.clone(), &ChartLimits::default())?;
     let base = format!("{prefix}{}/", chart.metadata.name);
     let mut metadata = chart.metadata.clone();
     if metadata.api_version == "v1" {
@@ -78,7 +78,7 @@ fn add(
     for (name, files) in subcharts.into_iter().filter(|(name, _)| !name.starts_with(['_', '.'])) {
         let archive = files.iter().find(|f| f.name.is_empty());
         let files = match archive.filter(|_| Path::new(&name).extension().is_some_and(|e| e == "tgz")) {
-            Some(archive) => archive_files(&archive.data, &Limits::default())?,
+            Some(archive) => archive_files(&archive.data, &ChartLimits::default())?,
             None => files.into_iter().filter(|f| !f.name.is_empty()).collect(),
         };
         add(entries, files, &prefix, epoch)?;

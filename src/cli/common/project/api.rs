@@ -10,9 +10,9 @@ use crate::cli::common::kind_args::KindArgs;
 use crate::crd::Names;
 use crate::kind::dns;
 use crate::scaffold::built_in::{self, BuiltIn};
-use crate::scaffold::project::{Project, Resource, Source};
+use crate::scaffold::project::{ChartOrigin, Project, ProjectResource};
 use crate::scaffold::starter::{self, Engine};
-use crate::scaffold::{CHARTS, Files, GENERATED};
+use crate::scaffold::{CHARTS, GENERATED, ProjectFiles};
 use std::path::Path;
 
 /// A kind and its chart.
@@ -111,17 +111,18 @@ pub fn built_in(kinds: &[BuiltIn], mut project: Project, mut written: Written) -
 
 /// Puts a kind and the files of its chart, where they are not there, into a project. Whether the kind is new.
 fn add(
-    resource: Resource,
+    resource: ProjectResource,
     chart: &Chart,
-    files: Option<Files>,
+    files: Option<ProjectFiles>,
     project: &mut Project,
     written: &mut Written,
 ) -> Result<bool, CliError> {
     let before = project.clone();
     let name = &chart.metadata.name;
     let folder = format!("{CHARTS}/{name}");
-    let stands_behind =
-        |other: &&Resource| other.kind != resource.kind && folder_of(other).is_ok_and(|path| path.ends_with(&folder));
+    let stands_behind = |other: &&ProjectResource| {
+        other.kind != resource.kind && folder_of(other).is_ok_and(|path| path.ends_with(&folder))
+    };
     if let Some(other) = project.resources.iter().find(stands_behind).filter(|_| files.is_some()) {
         return Err(CliError(format!(
             "{folder} is the chart of {}: two kinds with charts of one name cannot be in a project",
@@ -132,8 +133,8 @@ fn add(
     if let Some(files) = files {
         let older = Path::new(GENERATED).join(&folder);
         let older = older.is_dir().then(|| load(&older)).transpose()?;
-        let files: Files = files.into_iter().map(|(path, data)| (format!("{folder}/{path}"), data)).collect();
-        written.update(&files, &Files::new(), |path| path.starts_with(&format!("{folder}/")))?;
+        let files: ProjectFiles = files.into_iter().map(|(path, data)| (format!("{folder}/{path}"), data)).collect();
+        written.update(&files, &ProjectFiles::new(), |path| path.starts_with(&format!("{folder}/")))?;
         if !written.conflicts().is_empty() {
             written.report()?;
         }
@@ -146,7 +147,7 @@ fn add(
 }
 
 /// The kind that flags and chart give.
-fn resource(args: &ApiArgs, chart: &Chart, project: &Project) -> Result<Resource, CliError> {
+fn resource(args: &ApiArgs, chart: &Chart, project: &Project) -> Result<ProjectResource, CliError> {
     let names = Names::of_chart(chart);
     let kind = args.names.kind.clone().unwrap_or_else(|| names.kind.clone());
     let (group, domain) = match (&args.group, names.group.split_once('.')) {
@@ -155,27 +156,27 @@ fn resource(args: &ApiArgs, chart: &Chart, project: &Project) -> Result<Resource
         (None, None) => ("charts".to_owned(), project.domain.clone()),
     };
     let version = args.names.version.clone().unwrap_or(names.version);
-    let same = |resource: &&Resource| resource.kind == kind && (args.group.is_none() || resource.group == group);
+    let same = |resource: &&ProjectResource| resource.kind == kind && (args.group.is_none() || resource.group == group);
     let known =
         project.resources.iter().find(same).filter(|known| args.names.version.is_none() || known.version == version);
     let by_rule = crate::crd::plural(&kind);
     let of_chart = (kind == names.kind).then_some(names.plural);
     let plural = args.names.plural.clone().or(of_chart).filter(|plural| *plural != by_rule);
-    let source = args.helm_chart.as_ref().map(|chart| Source {
+    let source = args.helm_chart.as_ref().map(|chart| ChartOrigin {
         chart: chart.clone(),
         repo: args.helm_chart_repo.clone().unwrap_or_default(),
         version: args.helm_chart_version.clone().unwrap_or_default(),
     });
     let resource = match known {
-        Some(known) => Resource { source: source.or_else(|| known.source.clone()), ..known.clone() },
-        None => Resource { group, version, kind, domain, plural, source },
+        Some(known) => ProjectResource { source: source.or_else(|| known.source.clone()), ..known.clone() },
+        None => ProjectResource { group, version, kind, domain, plural, source },
     };
     check(&resource)?;
     Ok(resource)
 }
 
-fn check(resource: &Resource) -> Result<(), CliError> {
-    let Resource { version, kind, .. } = resource;
+fn check(resource: &ProjectResource) -> Result<(), CliError> {
+    let ProjectResource { version, kind, .. } = resource;
     let group = resource.qualified_group();
     if !dns::is_subdomain(&group) {
         return Err(CliError(format!("--group: {group:?} is no API group such as apps.example.com")));

@@ -1,6 +1,6 @@
 //! The chart that a kind gets: its files, with its dependencies.
 
-use crate::chart::{self, Chart, File, Limits};
+use crate::chart::{self, Chart, ChartLimits, File};
 use crate::cli::common::chart_path::ChartPathArgs;
 use crate::cli::common::chart_server::ServerArgs;
 use crate::cli::common::dependency_manager::manager;
@@ -8,15 +8,15 @@ use crate::cli::common::error::CliError;
 use crate::cli::common::scratch::Scratch;
 use crate::cli::common::streams::ON_ERROR;
 use crate::cli::common::values_files;
-use crate::crd::{self, Settings};
-use crate::scaffold::Files;
+use crate::crd::{self, CrdSettings};
+use crate::scaffold::ProjectFiles;
 use crate::source::archive::write_below;
 use serde_json::Value;
 use std::path::Path;
 
 /// The files of a chart, from wherever it is. Missing dependencies are fetched.
-pub fn chart(chart: &str, repo: &str, version: &str, server: &ServerArgs) -> Result<Files, CliError> {
-    let settings = crate::source::Settings::from_env();
+pub fn chart(chart: &str, repo: &str, version: &str, server: &ServerArgs) -> Result<ProjectFiles, CliError> {
+    let settings = crate::source::SourceSettings::from_env();
     let from = ChartPathArgs {
         server: server.clone(),
         version: version.to_owned(),
@@ -57,9 +57,9 @@ pub fn chart(chart: &str, repo: &str, version: &str, server: &ServerArgs) -> Res
 }
 
 /// The files of a directory or an archive. Of a directory, also the values files that `.helmignore` leaves out.
-fn read(path: &Path) -> Result<Files, CliError> {
-    let limits = Limits::default();
-    let mut files = Files::new();
+fn read(path: &Path) -> Result<ProjectFiles, CliError> {
+    let limits = ChartLimits::default();
+    let mut files = ProjectFiles::new();
     if path.is_dir() {
         let all = chart::directory_files(path, &limits).map_err(CliError::new)?;
         files.extend(all.into_iter().map(|file| (file.name, file.data.to_vec())));
@@ -80,14 +80,14 @@ fn read(path: &Path) -> Result<Files, CliError> {
 }
 
 /// The chart of these files.
-pub fn load(files: &Files) -> Result<Chart, CliError> {
+pub fn load(files: &ProjectFiles) -> Result<Chart, CliError> {
     let files = files.iter().map(|(name, data)| File { name: name.clone(), data: data.clone().into() }).collect();
-    chart::load_files(files, &Limits::default()).map_err(CliError::new)
+    chart::load_files(files, &ChartLimits::default()).map_err(CliError::new)
 }
 
 /// Which values came, went or changed their type between two versions of a chart, in lines.
 pub fn changes(older: &Chart, newer: &Chart) -> Result<Vec<String>, CliError> {
-    let types = |chart: &Chart| crd::types(chart, Settings::default(), &crd::carried(chart)).map_err(CliError);
+    let types = |chart: &Chart| crd::types(chart, CrdSettings::default(), &crd::carried(chart)).map_err(CliError);
     let (was, is) = (types(older)?.schema, types(newer)?.schema);
     let mut lines = Vec::new();
     added(&was, &is, "spec", &mut lines);

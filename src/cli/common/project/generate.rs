@@ -6,11 +6,11 @@ use crate::cli::common::definition::definition;
 use crate::cli::common::error::CliError;
 use crate::cli::common::rights::of_project;
 use crate::cli::common::values_files;
-use crate::crd::{Evidence, Names, Scope, Settings};
+use crate::crd::{CrdSettings, Evidence, Names, Scope};
 use crate::kind::{ChartRef, watches};
 use crate::rbac::Rights;
 use crate::render::{Capabilities, Options, Release, render};
-use crate::scaffold::project::{Project, Resource};
+use crate::scaffold::project::{Project, ProjectResource};
 use crate::scaffold::{self, Api, CHARTS, bounds, dependencies, pinned, sample};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub fn load(path: &Path) -> Result<Chart, CliError> {
 }
 
 /// The folder of a kind's chart, as `watches.yaml` has it.
-pub fn folder_of(resource: &Resource) -> Result<PathBuf, CliError> {
+pub fn folder_of(resource: &ProjectResource) -> Result<PathBuf, CliError> {
     let text = std::fs::read_to_string(WATCHES).map_err(|e| CliError(format!("{WATCHES}: {e}")))?;
     let base = std::env::current_dir().map_err(CliError::new)?;
     let watches = watches::parse(&text, &base).map_err(|e| CliError(format!("{WATCHES}: {e}")))?;
@@ -106,7 +106,7 @@ pub fn generate(
     written.update(&files, &scaffold::files(before, &known, env!("CARGO_PKG_VERSION")), is_other)
 }
 
-fn made(resource: &Resource, project: &Project, folder: &Path) -> Result<Made, CliError> {
+fn made(resource: &ProjectResource, project: &Project, folder: &Path) -> Result<Made, CliError> {
     let chart = load(folder)?;
     let evidence = values_files::beside(folder, &chart);
     let (namespaces, cluster_scoped) = bounds::of(&Rights::of(&chart, &evidence));
@@ -134,7 +134,7 @@ impl Made {
             plural: plural.clone(),
             scope: Scope::Namespaced,
         };
-        let text = definition(&self.chart, &names, Settings::default(), &self.evidence)?;
+        let text = definition(&self.chart, &names, CrdSettings::default(), &self.evidence)?;
         Ok(format!("# From the chart {chart_name} {chart_version}.\n---\n{text}"))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::cli::common::error::CliError;
 use crate::scaffold::merge::{Outcome, has_conflict, merge, with_added};
-use crate::scaffold::{CHARTS, Files, GENERATED};
+use crate::scaffold::{CHARTS, GENERATED, ProjectFiles};
 use crate::source::archive::write_below;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,7 +19,12 @@ pub struct Written {
 impl Written {
     /// Writes the files. Those that were generated before, are among the ones `is_one` selects and are not any more, go. `before` is what
     /// was generated for a project that does not know.
-    pub fn update(&mut self, files: &Files, before: &Files, is_one: impl Fn(&str) -> bool) -> Result<(), CliError> {
+    pub fn update(
+        &mut self,
+        files: &ProjectFiles,
+        before: &ProjectFiles,
+        is_one: impl Fn(&str) -> bool,
+    ) -> Result<(), CliError> {
         let root = Path::new(".");
         let kept = root.join(GENERATED);
         let mut paths: BTreeSet<String> = files.keys().cloned().collect();

@@ -11,7 +11,7 @@ use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::object::conditions::{Condition, Conditions};
-use crate::release::object::{Gvk, ObjectId};
+use crate::object::{Gvk, ObjectId};
 
 const GROUP: &str = "etcd.database.coreos.com";
 const VERSION: &str = "v1beta2";

@@ -8,7 +8,7 @@ mod plugin;
 
 use crate::cli::common::error::CliError;
 use crate::render::order;
-use crate::template::yaml::document::{Content, Document, Node, Style, read};
+use crate::template::yaml::document::{CommentedNode, Content, Document, Style, read};
 use crate::template::yaml::{parse, write_documents};
 use plugin::Plugin;
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ fn split(text: &str) -> Result<Vec<(String, String)>, String> {
     let mut files: BTreeMap<String, Vec<Document>> = BTreeMap::new();
     for (i, mut document) in documents(text)?.into_iter().enumerate() {
         let annotations = document.root.get("metadata").and_then(|metadata| metadata.get("annotations"));
-        let file = annotations.and_then(|annotations| annotations.get(FILE)).and_then(Node::text);
+        let file = annotations.and_then(|annotations| annotations.get(FILE)).and_then(CommentedNode::text);
         let file = file.filter(|file| !file.is_empty()).map(str::to_owned);
         let file = file.unwrap_or_else(|| format!("generated-by-postrender-{i}.yaml"));
         clear(&mut document.root, &[FILE]);
@@ -127,7 +127,7 @@ fn documents(text: &str) -> Result<Vec<Document>, String> {
             continue;
         }
         prepare(root)?;
-        let is_list = matches!(root.get("kind").and_then(Node::text), Some("List" | "ResourceList"));
+        let is_list = matches!(root.get("kind").and_then(CommentedNode::text), Some("List" | "ResourceList"));
         match root.get("items").map(|items| &items.content) {
             Some(Content::Sequence(items, _)) if is_list && pieces.len() == 1 => {
                 for item in items {
@@ -158,7 +158,7 @@ fn pieces(text: &str) -> Result<Vec<String>, String> {
 }
 
 /// The effect of reading on a document: it loses the annotations of the reader.
-fn prepare(root: &mut Node) -> Result<(), String> {
+fn prepare(root: &mut CommentedNode) -> Result<(), String> {
     if let Content::Scalar(..) | Content::Sequence(..) | Content::Alias(_) = &root.content {
         let kind = match root.content {
             Content::Sequence(..) => "SequenceNode",
@@ -174,10 +174,10 @@ fn prepare(root: &mut Node) -> Result<(), String> {
 }
 
 /// A mapping below a key, made if there is none.
-fn table<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Node> {
+fn table<'a>(node: &'a mut CommentedNode, key: &str) -> Option<&'a mut CommentedNode> {
     let Content::Mapping(pairs, _) = &mut node.content else { return None };
     let at = pairs.iter().position(|(k, _)| k.text() == Some(key)).unwrap_or_else(|| {
-        pairs.push((Node::scalar(key, Style::Plain), Node::new(Content::Mapping(Vec::new(), false))));
+        pairs.push((CommentedNode::scalar(key, Style::Plain), CommentedNode::new(Content::Mapping(Vec::new(), false))));
         pairs.len() - 1
     });
     let value = &mut pairs[at].1;
@@ -187,15 +187,15 @@ fn table<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Node> {
     Some(value)
 }
 
-fn annotate(root: &mut Node, file: &str) {
+fn annotate(root: &mut CommentedNode, file: &str) {
     let Some(annotations) = table(root, "metadata").and_then(|metadata| table(metadata, "annotations")) else { return };
     let Content::Mapping(pairs, _) = &mut annotations.content else { return };
     pairs.retain(|(key, _)| key.text() != Some(FILE));
-    pairs.push((Node::scalar(FILE, Style::Plain), Node::scalar(file, Style::Single)));
+    pairs.push((CommentedNode::scalar(FILE, Style::Plain), CommentedNode::scalar(file, Style::Single)));
 }
 
 /// Removes annotations, and `annotations` if none is left.
-fn clear(root: &mut Node, names: &[&str]) {
+fn clear(root: &mut CommentedNode, names: &[&str]) {
     let Some(metadata) = root.get_mut("metadata") else { return };
     let Some(annotations) = metadata.get_mut("annotations") else { return };
     let Content::Mapping(pairs, _) = &mut annotations.content else { return };

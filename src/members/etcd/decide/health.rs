@@ -1,7 +1,7 @@
 //! Which members are healthy, which are dead, and what a quorum allows.
 
 use super::Scene;
-use crate::members::etcd::state::{Answer, Member, Version};
+use crate::members::etcd::state::{ListedMember, MemberAnswer, Version};
 use crate::members::workload::{Exit, Pod, PodPhase, VolumeClaim};
 
 /// The number of failures of a container that count as crashing.
@@ -39,7 +39,7 @@ const NOT_IN_LIST: [&str; 4] = [
 #[derive(Clone, Copy)]
 pub(super) struct Cluster<'a> {
     pub scene: &'a Scene<'a>,
-    pub members: &'a [Member],
+    pub members: &'a [ListedMember],
 }
 
 impl<'a> Cluster<'a> {
@@ -60,18 +60,18 @@ impl<'a> Cluster<'a> {
     }
 
     /// The ordinal of a member; `None` for a foreign one.
-    pub fn ordinal(&self, member: &Member) -> Option<u32> {
+    pub fn ordinal(&self, member: &ListedMember) -> Option<u32> {
         let mut ordinals = member.peer_urls.iter().map(|url| self.scene.settings.peer_url.ordinal(url));
         let first = ordinals.next().flatten()?;
         ordinals.all(|ordinal| ordinal == Some(first)).then_some(first)
     }
 
-    pub fn member(&self, ordinal: u32) -> Option<&'a Member> {
+    pub fn member(&self, ordinal: u32) -> Option<&'a ListedMember> {
         self.members.iter().find(|member| self.ordinal(member) == Some(ordinal))
     }
 
     /// The voters or the learners that have an ordinal, sorted by ordinal.
-    fn with_ordinals(&self, learners: bool) -> Vec<(u32, &'a Member)> {
+    fn with_ordinals(&self, learners: bool) -> Vec<(u32, &'a ListedMember)> {
         let mut found: Vec<_> = self
             .members
             .iter()
@@ -82,12 +82,12 @@ impl<'a> Cluster<'a> {
         found
     }
 
-    pub fn voters(&self) -> Vec<(u32, &'a Member)> {
+    pub fn voters(&self) -> Vec<(u32, &'a ListedMember)> {
         self.with_ordinals(false)
     }
 
     /// The learner. By default etcd allows only one.
-    pub fn learner(&self) -> Option<(u32, &'a Member)> {
+    pub fn learner(&self) -> Option<(u32, &'a ListedMember)> {
         self.with_ordinals(true).last().copied()
     }
 
@@ -217,7 +217,7 @@ impl<'a> Cluster<'a> {
     /// keeps failing to start. A voter whose pod only waits for a node is not dead: its data still exists.
     pub fn dead(&self, ordinal: u32) -> bool {
         self.claims(ordinal).iter().any(|claim| claim.lost)
-            || self.scene.observed.answers.get(&ordinal).is_some_and(Answer::is_corrupt)
+            || self.scene.observed.answers.get(&ordinal).is_some_and(MemberAnswer::is_corrupt)
             || self.says_bad_data(ordinal)
             || self.says_not_in_list(ordinal)
             || self.crashes(ordinal)
@@ -230,7 +230,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Whether a member has started and answers.
-    pub fn answers(&self, member: &Member) -> bool {
+    pub fn answers(&self, member: &ListedMember) -> bool {
         let answer = self.ordinal(member).and_then(|ordinal| self.scene.observed.answers.get(&ordinal));
         member.started() && answer.is_some_and(|answer| answer.member == member.id)
     }

@@ -8,7 +8,7 @@
 
 use super::{SOON, Scene};
 use crate::members::driver::MemberStep;
-use crate::members::etcd::state::{Action, Answer, ClusterState};
+use crate::members::etcd::state::{ClusterState, EtcdAction, MemberAnswer};
 use crate::members::workload::{Latch, Recovery};
 use crate::names;
 
@@ -19,7 +19,7 @@ impl Scene<'_> {
     /// The member with the most data among those that answer. They are voters that have been running since the quorum
     /// existed, and none of them knows a leader. A member that was restarted without a quorum does not answer, and
     /// cannot be compared.
-    fn survivor(&self) -> Option<(u32, &Answer)> {
+    fn survivor(&self) -> Option<(u32, &MemberAnswer)> {
         let cluster = self.latched_cluster()?;
         let answers = &self.observed.answers;
         if answers.values().any(|answer| answer.linearizable || answer.leader != 0 || answer.cluster != cluster) {
@@ -32,7 +32,7 @@ impl Scene<'_> {
 
     /// The required confirmation: the cluster, and the revision that the user accepts. It always differs from the last
     /// one.
-    fn statement(&self, answer: &Answer) -> String {
+    fn statement(&self, answer: &MemberAnswer) -> String {
         let statement = format!("{:x}@{}", answer.cluster, answer.revision);
         if self.latch.recovered.as_ref() == Some(&statement) { format!("{statement}-again") } else { statement }
     }
@@ -54,7 +54,7 @@ impl Scene<'_> {
     }
 
     /// The user has confirmed the loss, for what is left now.
-    pub(super) fn recovery_begins(&self) -> Option<MemberStep<Action>> {
+    pub(super) fn recovery_begins(&self) -> Option<MemberStep<EtcdAction>> {
         let said = self.target.recover.as_deref()?;
         if self.observed.members.is_some() || !self.latch.bootstrapped {
             return None;
@@ -66,7 +66,7 @@ impl Scene<'_> {
     }
 
     /// Continues a recovery from what is observed.
-    pub(super) fn recovery_continues(&self) -> Option<MemberStep<Action>> {
+    pub(super) fn recovery_continues(&self) -> Option<MemberStep<EtcdAction>> {
         let recovery = self.latch.recovery.as_ref()?;
         let is_it = |url: &String| self.settings.peer_url.ordinal(url) == Some(recovery.survivor);
         let members = self.observed.members.as_deref();
@@ -84,7 +84,7 @@ impl Scene<'_> {
     }
 
     /// Restarts the member's pod as the only one of the StatefulSet, and with the setting that it is the only member.
-    fn made_alone(&self, recovery: &Recovery) -> MemberStep<Action> {
+    fn made_alone(&self, recovery: &Recovery) -> MemberStep<EtcdAction> {
         let survivor = recovery.survivor;
         if (self.workload.start, self.workload.replicas) != (survivor, 1) {
             return MemberStep::Only(survivor);
@@ -113,7 +113,7 @@ impl Scene<'_> {
 
     /// The member has a quorum alone. From now on no member may be forced to be alone, and the data of the others is
     /// deleted.
-    fn gone_on(&self, recovery: &Recovery) -> MemberStep<Action> {
+    fn gone_on(&self, recovery: &Recovery) -> MemberStep<EtcdAction> {
         if let Some(step) = self.closed() {
             return step;
         }
@@ -127,7 +127,7 @@ impl Scene<'_> {
 
     /// Ends the recovery: with this number of replicas and the current data, or without any change if the quorum has
     /// returned without help.
-    fn recovery_ends(&self, recovery: &Recovery, replicas: Option<u32>) -> MemberStep<Action> {
+    fn recovery_ends(&self, recovery: &Recovery, replicas: Option<u32>) -> MemberStep<EtcdAction> {
         let ended = Latch { recovery: None, recovered: Some(recovery.statement.clone()), ..self.latch.clone() };
         MemberStep::Latch(match replicas {
             None => ended,

@@ -2,7 +2,7 @@
 
 use super::{Scene, health::Cluster, upkeep, with_quorum};
 use crate::members::driver::MemberStep;
-use crate::members::etcd::state::Action;
+use crate::members::etcd::state::EtcdAction;
 use crate::members::rows::{Phase, Row};
 
 /// A row, and its function.
@@ -14,9 +14,9 @@ pub(super) struct Rule {
 /// The function of a row.
 pub(super) enum Decide {
     /// It needs no quorum.
-    Always(for<'a> fn(&Scene<'a>) -> Option<MemberStep<Action>>),
+    Always(for<'a> fn(&Scene<'a>) -> Option<MemberStep<EtcdAction>>),
     /// It is tried while a quorum exists: all rows before it have found one.
-    WithQuorum(for<'a> fn(&Cluster<'a>) -> Option<MemberStep<Action>>),
+    WithQuorum(for<'a> fn(&Cluster<'a>) -> Option<MemberStep<EtcdAction>>),
 }
 
 /// A row that needs no quorum: a method of the scene.

@@ -6,7 +6,7 @@ use super::health::Cluster;
 use super::with_quorum::call;
 use super::{LATER, SOON};
 use crate::members::driver::MemberStep;
-use crate::members::etcd::state::{Action, Alarm, AlarmKind, Answer, Call, NoSpace};
+use crate::members::etcd::state::{Alarm, AlarmKind, Call, EtcdAction, MemberAnswer, NoSpace};
 use crate::members::workload::{Latch, Reclaimed};
 
 /// Bytes by which a file exceeds its content at rest.
@@ -25,7 +25,7 @@ const COMPACTED: i64 = 3;
 const SURELY_COMPACTED: i64 = 30;
 
 /// Disarms an alarm of a member that has left: it has been replaced, so writes are allowed again.
-pub(super) fn alarm_of_a_former_member(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn alarm_of_a_former_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let left = |id: u64| id != 0 && c.members.iter().all(|member| member.id != id);
     let alarm = alarms(c).find(|alarm| left(alarm.member))?;
     call(c, None, Call::Disarm(alarm))
@@ -34,7 +34,7 @@ pub(super) fn alarm_of_a_former_member(c: &Cluster) -> Option<MemberStep<Action>
 /// No space: the history is deleted, then the files are rewritten one by one, and then writes are allowed again. etcd
 /// reports the used part of a file as of its last write, and there are no writes now. So the latch stores which members
 /// are done.
-pub(super) fn no_space(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn no_space(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let settings = c.scene.settings;
     let alarm = no_space_alarms(c).next();
     if let (None, Some(reclaimed)) = (alarm, c.scene.latch.reclaimed.as_ref().filter(|reclaimed| !reclaimed.over)) {
@@ -45,7 +45,7 @@ pub(super) fn no_space(c: &Cluster) -> Option<MemberStep<Action>> {
     if settings.no_space != NoSpace::Reclaim || !c.all_healthy() {
         return None;
     }
-    let then = |step: Option<MemberStep<Action>>, reclaimed: Reclaimed| match step? {
+    let then = |step: Option<MemberStep<EtcdAction>>, reclaimed: Reclaimed| match step? {
         MemberStep::Act(action) => {
             let latch = Latch { reclaimed: Some(reclaimed), ..c.scene.latch.clone() };
             Some(MemberStep::ActThen { action, latch })
@@ -61,7 +61,7 @@ pub(super) fn no_space(c: &Cluster) -> Option<MemberStep<Action>> {
         return None;
     }
     let times = |k: u32| reclaimed.written.get(&k).copied().unwrap_or(0);
-    let second = |k: u32, answer: &Answer| times(k) == 1 && is_full(c, answer);
+    let second = |k: u32, answer: &MemberAnswer| times(k) == 1 && is_full(c, answer);
     let rounds = [(due_first(c, |k, _| times(k) == 0), COMPACTED), (due_first(c, second), SURELY_COMPACTED)];
     if let Some((k, after)) = rounds.into_iter().find_map(|(k, after)| Some((k?, after))) {
         if c.scene.now - reclaimed.since < after {
@@ -92,11 +92,11 @@ fn full(c: &Cluster) -> Option<(u32, u64, u64)> {
     Some((*ordinal, answer.size, quota(c, answer)))
 }
 
-fn is_full(c: &Cluster, answer: &Answer) -> bool {
+fn is_full(c: &Cluster, answer: &MemberAnswer) -> bool {
     u128::from(answer.size) * 100 >= u128::from(quota(c, answer)) * u128::from(ENOUGH)
 }
 
-fn quota(c: &Cluster, answer: &Answer) -> u64 {
+fn quota(c: &Cluster, answer: &MemberAnswer) -> u64 {
     answer.quota.or(c.scene.settings.quota).unwrap_or(QUOTA)
 }
 
@@ -105,13 +105,13 @@ fn no_space_alarms<'a>(c: &'a Cluster) -> impl Iterator<Item = Alarm> + 'a {
 }
 
 /// Defragments files with holes, if the document asks for this and there is nothing else to do.
-pub(super) fn files_with_holes(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn files_with_holes(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let wanted = c.scene.settings.defragmentation?;
     let complete = c.members.len() == c.desired() as usize && c.replicas() == c.desired() && c.all_healthy();
     if !complete || alarms(c).next().is_some() {
         return None;
     }
-    let due = |_, answer: &Answer| {
+    let due = |_, answer: &MemberAnswer| {
         answer.size >= wanted.minimum_size
             && holes(answer) > SLACK
             && holes(answer) * 100 >= answer.size * wanted.fragmented_percent
@@ -120,7 +120,7 @@ pub(super) fn files_with_holes(c: &Cluster) -> Option<MemberStep<Action>> {
 }
 
 /// Reports the alarms that no row above has handled.
-pub(super) fn other_alarms(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn other_alarms(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let alarm = alarms(c).next()?;
     let whose = c.members.iter().find(|member| member.id == alarm.member).and_then(|member| c.ordinal(member));
     let whose = whose.map_or_else(|| "a member".to_owned(), |ordinal| c.scene.pod_name(ordinal));
@@ -160,7 +160,7 @@ fn why_no_space(c: &Cluster, whose: &str) -> String {
 
 /// The first member that is due: the highest ordinal, with the leader last. A learner or a member that lags behind is
 /// left alone (etcd #20650).
-fn due_first(c: &Cluster, is_due: impl Fn(u32, &Answer) -> bool) -> Option<u32> {
+fn due_first(c: &Cluster, is_due: impl Fn(u32, &MemberAnswer) -> bool) -> Option<u32> {
     let leader = c.leader()?;
     let answers = &c.scene.observed.answers;
     let due = |k: &u32| c.healthy(*k) && answers.get(k).is_some_and(|answer| is_due(*k, answer));
@@ -169,14 +169,14 @@ fn due_first(c: &Cluster, is_due: impl Fn(u32, &Answer) -> bool) -> Option<u32> 
     ordinals.first().copied()
 }
 
-fn defragment(c: &Cluster, k: u32) -> Option<MemberStep<Action>> {
+fn defragment(c: &Cluster, k: u32) -> Option<MemberStep<EtcdAction>> {
     if c.voters().len() > 1 && !c.may_stop(k) {
         return Some(MemberStep::Wait { why: "a quorum without the one that is defragmented".into(), after: LATER });
     }
     let member = c.member(k)?.id;
     let cluster = c.scene.latched_cluster()?;
     let url = c.scene.settings.client_url(k, c.scene.workload);
-    Some(MemberStep::Act(Action::Call {
+    Some(MemberStep::Act(EtcdAction::Call {
         call: Call::Defragment { ordinal: k, member },
         via: k,
         url,
@@ -185,7 +185,7 @@ fn defragment(c: &Cluster, k: u32) -> Option<MemberStep<Action>> {
     }))
 }
 
-fn holes(answer: &Answer) -> u64 {
+fn holes(answer: &MemberAnswer) -> u64 {
     answer.size.saturating_sub(answer.used)
 }
 

@@ -5,7 +5,7 @@
 use super::health::Cluster;
 use super::{LATER, SOON};
 use crate::members::driver::MemberStep;
-use crate::members::etcd::state::{Action, Answer, Call, ClusterState, Member, Version};
+use crate::members::etcd::state::{Call, ClusterState, EtcdAction, ListedMember, MemberAnswer, Version};
 use crate::members::workload::{Latch, Pod, VolumeClaim};
 
 /// 3.6 refuses data that earlier versions of 3.5, and older ones, may have written (etcd #19557, #20793).
@@ -13,7 +13,7 @@ const READY_FOR_3_6: Version = Version { major: 3, minor: 5, patch: 32 };
 
 /// Stores what has to be remembered before anything else is done: when the wait for a member began, and what members
 /// that left have left behind.
-pub(super) fn memory(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn memory(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let mut latch = Latch { position: Some(c.scene.revision()), ..c.scene.latch.clone() };
     let known = c.members.iter().filter_map(|member| c.ordinal(member)).chain(0..c.replicas());
     let ordinals: std::collections::BTreeSet<u32> =
@@ -41,7 +41,7 @@ pub(super) fn memory(c: &Cluster) -> Option<MemberStep<Action>> {
         Some(_) => {}
     }
     latch.claims = latch.claims_with(c.scene.workload, c.members.iter().filter_map(|member| c.ordinal(member)));
-    let answering = |member: &Member| Some((c.ordinal(member)?, c.answers(member)));
+    let answering = |member: &ListedMember| Some((c.ordinal(member)?, c.answers(member)));
     latch.answered = latch.answered_with(c.scene.workload, &c.members.iter().filter_map(answering).collect());
     let before = &c.scene.latch;
     let changed = |latch: &Latch| {
@@ -54,25 +54,25 @@ pub(super) fn memory(c: &Cluster) -> Option<MemberStep<Action>> {
 }
 
 /// A learner that is not wanted any more leaves. This is always allowed.
-pub(super) fn unwanted_learner(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn unwanted_learner(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let (k, learner) = c.learner().filter(|(k, _)| *k >= c.desired())?;
     remove(c, k, learner)
 }
 
 /// Starts the learner's pod, with the current list.
-pub(super) fn learner_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn learner_without_pod(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let (k, _) = c.learner().filter(|(k, _)| *k >= c.replicas())?;
     c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members)).or(Some(MemberStep::Scale(k + 1)))
 }
 
 /// The list is for the member that joins. As soon as it has started, no member may start from the
 /// list again.
-pub(super) fn closed_list(c: &Cluster) -> Option<MemberStep<Action>> {
-    if c.members.iter().all(Member::started) && c.scene.announced().is_none() { c.scene.closed() } else { None }
+pub(super) fn closed_list(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+    if c.members.iter().all(ListedMember::started) && c.scene.announced().is_none() { c.scene.closed() } else { None }
 }
 
 /// A learner that has started and caught up gets a vote. The leader makes the final check of its progress.
-pub(super) fn learner_caught_up(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn learner_caught_up(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let (k, learner) = c.learner().filter(|(_, learner)| learner.started())?;
     let answer = c.scene.observed.answers.get(&k).filter(|answer| answer.member == learner.id)?;
     if !answer.learner || answer.is_corrupt() || u128::from(answer.index) * 10 < u128::from(c.furthest()) * 9 {
@@ -83,7 +83,7 @@ pub(super) fn learner_caught_up(c: &Cluster) -> Option<MemberStep<Action>> {
 
 /// A learner does not join. Its list is corrected. With bad data, or after the deadline, it leaves, and row
 /// `remains_of_a_member` deletes its data.
-pub(super) fn learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let (k, learner) = c.learner()?;
     if !learner.started()
         && let Some(write) = c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members))
@@ -97,7 +97,7 @@ pub(super) fn learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<Actio
     // moment.
     let ended = !c.runs_again(k);
     let lost = ended && (c.says_bad_data(k) || learner.started() && c.says_not_in_list(k));
-    if late || lost || answer.is_some_and(Answer::is_corrupt) {
+    if late || lost || answer.is_some_and(MemberAnswer::is_corrupt) {
         return remove(c, k, learner);
     }
     // The list is correct now, and etcd reads it when the container starts. A new pod does not have to wait minutes for
@@ -110,7 +110,7 @@ pub(super) fn learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<Actio
 }
 
 /// A voter that somebody else added never started. It counts as failed.
-pub(super) fn voter_that_never_started(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn voter_that_never_started(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let (k, voter) = c.voters().into_iter().find(|(_, voter)| !voter.started())?;
     let late = c.waited(k) > c.scene.settings.dead_after;
     if (k >= c.desired() || late) && c.may_remove(k) {
@@ -129,8 +129,8 @@ pub(super) fn voter_that_never_started(c: &Cluster) -> Option<MemberStep<Action>
 }
 
 /// A member that does not belong to a pod of this StatefulSet, or two members with one ordinal.
-pub(super) fn foreign_member(c: &Cluster) -> Option<MemberStep<Action>> {
-    let twice = |member: &&Member| {
+pub(super) fn foreign_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+    let twice = |member: &&ListedMember| {
         let ordinal = c.ordinal(member);
         ordinal.is_none() || c.members.iter().filter(|other| c.ordinal(other) == ordinal).count() > 1
     };
@@ -147,7 +147,7 @@ pub(super) fn foreign_member(c: &Cluster) -> Option<MemberStep<Action>> {
 }
 
 /// Somebody else scaled away the pods of voters.
-pub(super) fn voter_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn voter_without_pod(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let without: Vec<_> = c.voters().into_iter().filter(|(k, _)| *k >= c.replicas() && c.pod(*k).is_none()).collect();
     let (highest, voter) = *without.last()?;
     if let Some((wanted, _)) = without.iter().rfind(|(k, _)| *k < c.desired()) {
@@ -157,14 +157,14 @@ pub(super) fn voter_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
 }
 
 /// The last pod has no member any more, or never had one.
-pub(super) fn unwanted_pod(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn unwanted_pod(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let last = c.replicas().checked_sub(1)?;
     (c.replicas() > c.desired() && c.member(last).is_none()).then_some(MemberStep::Scale(last))
 }
 
 /// A pod without a member has the data of a member that left, or none. Its claims and the pod are deleted
 /// before another member joins.
-pub(super) fn remains_of_a_member(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn remains_of_a_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let ordinals = 0..c.replicas().min(c.desired());
     for k in ordinals.filter(|k| c.member(*k).is_none() && !c.backs_off(*k)) {
         let Some(stale) = c.scene.latch.stale.get(&k) else { continue };
@@ -194,12 +194,12 @@ pub(super) fn remains_of_a_member(c: &Cluster) -> Option<MemberStep<Action>> {
 }
 
 /// A claim that is in the way and is not deleted.
-fn orphaned(c: &Cluster, k: u32, claim: &VolumeClaim) -> MemberStep<Action> {
+fn orphaned(c: &Cluster, k: u32, claim: &VolumeClaim) -> MemberStep<EtcdAction> {
     MemberStep::Stop { reason: "OrphanedVolumes", why: c.scene.latch.orphan(k, claim) }
 }
 
 /// Deletes the claims of members that left, after their pods are deleted.
-pub(super) fn claims_left_over(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn claims_left_over(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     if !c.scene.target.delete_claims {
         return None;
     }
@@ -212,7 +212,7 @@ pub(super) fn claims_left_over(c: &Cluster) -> Option<MemberStep<Action>> {
 
 /// A voter that cannot return leaves, and row `remains_of_a_member` makes room for the next one. If its data is known
 /// to be gone, it leaves at once.
-pub(super) fn dead_voter(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn dead_voter(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let late =
         |k: u32| k < c.desired() && c.dead(k) && (c.has_lost_data(k) || c.waited(k) > c.scene.settings.dead_after);
     let (k, voter) = c.voters().into_iter().find(|(k, _)| late(*k) && c.may_remove(*k))?;
@@ -220,7 +220,7 @@ pub(super) fn dead_voter(c: &Cluster) -> Option<MemberStep<Action>> {
 }
 
 /// The lowest free ordinal joins as a learner, while all other members are healthy.
-pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let k = (0..c.desired()).find(|k| c.member(*k).is_none())?;
     if c.members.len() > c.desired() as usize || !c.all_healthy() || c.backs_off(k) {
         return None;
@@ -246,7 +246,7 @@ pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<Action>> {
     }
     // With two members, both have to agree, so nothing can be written or read before the second one has started. So
     // what it needs is written first.
-    let newcomer = Member { id: 0, name: String::new(), peer_urls: vec![peer_url.clone()], learner: false };
+    let newcomer = ListedMember { id: 0, name: String::new(), peer_urls: vec![peer_url.clone()], learner: false };
     let list = c.scene.initial_cluster(&[c.members, &[newcomer]].concat());
     c.scene.written(ClusterState::Existing, list).or_else(|| call(c, None, Call::AddVoter { ordinal: k, peer_url }))
 }
@@ -254,7 +254,7 @@ pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<Action>> {
 /// If there is one member too many, it leaves: an unhealthy one, or the highest, but never while it is the
 /// leader. While a lower ordinal is free there are not too many members, but an unhealthy member that has to leave
 /// anyway must not keep the other one from joining.
-pub(super) fn leaving_member(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn leaving_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let beyond = || c.voters().into_iter().filter(|(k, _)| *k >= c.desired());
     let too_many = c.members.len() > c.desired() as usize;
     let unhealthy = beyond().rfind(|(k, _)| !c.healthy(*k));
@@ -266,7 +266,7 @@ pub(super) fn leaving_member(c: &Cluster) -> Option<MemberStep<Action>> {
 }
 
 /// The pods get the current template one by one, the leader's pod last.
-pub(super) fn old_template(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn old_template(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let complete =
         c.replicas() == c.desired() && c.voters().len() == c.members.len() && c.members.len() == c.desired() as usize;
     if !complete {
@@ -319,7 +319,7 @@ pub(super) fn old_template(c: &Cluster) -> Option<MemberStep<Action>> {
 
 /// What prevents an upgrade to the version of the template: etcd upgrades by one minor version at a time, and cannot be
 /// downgraded.
-fn version_step(c: &Cluster) -> Option<MemberStep<Action>> {
+fn version_step(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let (to, versions) = (c.scene.settings.version?, c.versions());
     let (lowest, highest) = (*versions.first()?, *versions.last()?);
     let minor = |version: Version| (version.major, version.minor);
@@ -342,7 +342,7 @@ fn version_step(c: &Cluster) -> Option<MemberStep<Action>> {
 }
 
 /// Nothing can be done, but the cluster is not complete and healthy.
-pub(super) fn incomplete(c: &Cluster) -> Option<MemberStep<Action>> {
+pub(super) fn incomplete(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     // etcd answers before its pod is ready, and for a moment after its termination began.
     let stays = |pod: &Pod| pod.stays_ready() && !c.scene.workload.is_outdated(pod);
     let missing = |k: &u32| !c.healthy(*k) || !c.pod(*k).is_some_and(stays);
@@ -357,23 +357,23 @@ pub(super) fn incomplete(c: &Cluster) -> Option<MemberStep<Action>> {
     Some(MemberStep::Wait { why, after: LATER })
 }
 
-fn remove(c: &Cluster, k: u32, member: &Member) -> Option<MemberStep<Action>> {
+fn remove(c: &Cluster, k: u32, member: &ListedMember) -> Option<MemberStep<EtcdAction>> {
     call(c, Some(k), Call::Remove { ordinal: k, member: member.id })
 }
 
 /// Announces to the others the URL of a member that is in the document.
-fn update(c: &Cluster, k: u32) -> Option<MemberStep<Action>> {
+fn update(c: &Cluster, k: u32) -> Option<MemberStep<EtcdAction>> {
     let (member, peer_url) = (c.member(k)?.id, c.scene.settings.peer_url.url(k));
     call(c, None, Call::Update { ordinal: k, member, peer_url })
 }
 
 /// Makes the lowest healthy voter except this one the leader. Only the current leader can be asked for this.
-fn move_leader(c: &Cluster, from: u32) -> Option<MemberStep<Action>> {
+fn move_leader(c: &Cluster, from: u32) -> Option<MemberStep<EtcdAction>> {
     let to = c.lowest_healthy_but(from)?;
     let member = c.member(to)?.id;
     let cluster = c.scene.latched_cluster()?;
     let url = c.scene.settings.client_url(from, c.scene.workload);
-    Some(MemberStep::Act(Action::Call {
+    Some(MemberStep::Act(EtcdAction::Call {
         call: Call::MoveLeader { to, member },
         via: from,
         url,
@@ -383,9 +383,9 @@ fn move_leader(c: &Cluster, from: u32) -> Option<MemberStep<Action>> {
 }
 
 /// A call through a healthy voter, if possible not the one that the call is about.
-pub(super) fn call(c: &Cluster, about: Option<u32>, call: Call) -> Option<MemberStep<Action>> {
+pub(super) fn call(c: &Cluster, about: Option<u32>, call: Call) -> Option<MemberStep<EtcdAction>> {
     let (via, cluster) = (c.via(about)?, c.scene.latched_cluster()?);
     let url = |ordinal: u32| c.scene.settings.client_url(ordinal, c.scene.workload);
     let others = c.healthy_voters().filter(|voter| *voter != via && Some(*voter) != about).map(url).collect();
-    Some(MemberStep::Act(Action::Call { call, via, url: url(via), others, cluster }))
+    Some(MemberStep::Act(EtcdAction::Call { call, via, url: url(via), others, cluster }))
 }

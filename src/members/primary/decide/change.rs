@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::follow::FOLLOW;
 use super::{SOON, Scene, Step, count, stop, wait};
-use crate::agent::contract::{Demote, Role, State, Verb};
+use crate::agent::contract::{Demote, MemberState, Role, Verb};
 use crate::members::driver::MemberStep;
-use crate::members::primary::state::{Action, Change, ChangeKind, Latched, Request, RequestResult};
+use crate::members::primary::state::{ChangeKind, Latched, PrimaryAction, PrimaryChange, Request, RequestResult};
 use crate::members::workload::{Latch, Mode, Pod};
 
 /// How long a primary may take to hand over, in milliseconds.
@@ -20,10 +20,10 @@ const AGAIN: i64 = 300;
 
 /// A switch-over that is latched.
 struct SwitchOver<'a> {
-    change: &'a Change,
+    change: &'a PrimaryChange,
     /// The primary.
     p: u32,
-    answer: &'a State,
+    answer: &'a MemberState,
     /// The target.
     to: u32,
 }
@@ -91,7 +91,7 @@ impl Scene<'_> {
         was_ordered.then(|| self.not_started(p, answer))
     }
 
-    fn not_started(&self, p: u32, answer: &State) -> MemberStep<Action> {
+    fn not_started(&self, p: u32, answer: &MemberState) -> MemberStep<PrimaryAction> {
         let Some(since) = self.latch.since.get(&p) else {
             return self.noted(p, Some(self.now)).unwrap_or(MemberStep::Quiet);
         };
@@ -139,12 +139,12 @@ impl Scene<'_> {
         heard + self.held.acks as usize > self.held.ackers.len()
     }
 
-    fn heard_ackers(&self) -> Vec<(u32, &State)> {
+    fn heard_ackers(&self) -> Vec<(u32, &MemberState)> {
         self.held.ackers.iter().filter_map(|k| Some((*k, self.heard(*k)?))).collect()
     }
 
-    fn fail_over(&self, from: u32, why: String) -> MemberStep<Action> {
-        let change = Change { kind: ChangeKind::FailOver, from: Some(from), to: None, since: self.now, why };
+    fn fail_over(&self, from: u32, why: String) -> MemberStep<PrimaryAction> {
+        let change = PrimaryChange { kind: ChangeKind::FailOver, from: Some(from), to: None, since: self.now, why };
         let held = Latched {
             ordinal: None,
             epoch: self.held.epoch + 1,
@@ -155,7 +155,7 @@ impl Scene<'_> {
         self.latched(held)
     }
 
-    fn unsafe_to_fail_over(&self, p: u32, why: &str) -> MemberStep<Action> {
+    fn unsafe_to_fail_over(&self, p: u32, why: &str) -> MemberStep<PrimaryAction> {
         let why = if self.held.acks == 0 {
             format!("{why}, and no other member has acknowledged its writes")
         } else {
@@ -192,7 +192,7 @@ impl Scene<'_> {
     }
 
     /// The fail-over that is latched.
-    fn failing_over(&self) -> Option<&Change> {
+    fn failing_over(&self) -> Option<&PrimaryChange> {
         self.held.change.as_ref().filter(|change| change.kind == ChangeKind::FailOver)
     }
 
@@ -207,7 +207,7 @@ impl Scene<'_> {
     }
 
     /// The members of which one takes over. They are fenced by now.
-    fn fenced(&self) -> Vec<(u32, &State)> {
+    fn fenced(&self) -> Vec<(u32, &MemberState)> {
         match self.accepted() {
             Some(k) => self.answer(k).map(|answer| (k, answer)).into_iter().collect(),
             None => self.heard_ackers(),
@@ -227,9 +227,9 @@ impl Scene<'_> {
 
     /// The fenced member that has received everything that the others have. Ties: a ready pod, and then the lowest
     /// ordinal.
-    fn candidate(&self) -> Option<(u32, &State)> {
+    fn candidate(&self) -> Option<(u32, &MemberState)> {
         let fenced = self.fenced();
-        let contains_all = |a: &State| fenced.iter().all(|(_, b)| a.got.contains(&b.got));
+        let contains_all = |a: &MemberState| fenced.iter().all(|(_, b)| a.got.contains(&b.got));
         let ready = |k: u32| self.workload.pods.get(&k).is_some_and(Pod::stays_ready);
         fenced.iter().filter(|(_, a)| contains_all(a)).min_by_key(|(k, _)| (!ready(*k), *k)).copied()
     }
@@ -277,7 +277,7 @@ impl Scene<'_> {
     }
 
     /// The lost primary is back, and has not started its database yet: it has all acknowledged writes, and goes on.
-    fn go_back(&self, change: &Change) -> Step {
+    fn go_back(&self, change: &PrimaryChange) -> Step {
         let from = change.from?;
         let answer = self.answer(from)?;
         let waits = answer.start.is_empty() && answer.data.as_deref() == Some(self.data());
@@ -292,10 +292,17 @@ impl Scene<'_> {
         Latched { ordinal: Some(p), acks: 0, starts, returning: BTreeMap::new(), ..self.held.clone() }
     }
 
-    fn passed(&self, to: u32, epoch: u64, ackers: BTreeSet<u32>, acks: u32, change: &Change) -> MemberStep<Action> {
+    fn passed(
+        &self,
+        to: u32,
+        epoch: u64,
+        ackers: BTreeSet<u32>,
+        acks: u32,
+        change: &PrimaryChange,
+    ) -> MemberStep<PrimaryAction> {
         let mut starts = self.held.starts.clone();
         starts.retain(|k, _| ackers.contains(k));
-        let last = Some(Change { to: Some(to), ..change.clone() });
+        let last = Some(PrimaryChange { to: Some(to), ..change.clone() });
         let held = Latched {
             ordinal: Some(to),
             epoch,
@@ -337,7 +344,7 @@ impl Scene<'_> {
             Some(target) if answer.role == Role::Primary && !self.is_near(target) => format!("{} lags", self.pod(to)),
             Some(_) => return None,
         };
-        let last = Some(Change { to: None, why: format!("{}, given up: {why}", change.why), ..change.clone() });
+        let last = Some(PrimaryChange { to: None, why: format!("{}, given up: {why}", change.why), ..change.clone() });
         let not_before = Some(self.now + AGAIN);
         Some(self.latched(Latched { change: None, last, not_before, ..self.held.clone() }))
     }
@@ -351,7 +358,7 @@ impl Scene<'_> {
             data: self.data().to_owned(),
             within: DEMOTION,
         };
-        Some(MemberStep::Act(Action::Tell { ordinal: p, verb: Verb::Demote(order) }))
+        Some(MemberStep::Act(PrimaryAction::Tell { ordinal: p, verb: Verb::Demote(order) }))
     }
 
     /// The target applies everything.
@@ -388,8 +395,8 @@ impl Scene<'_> {
         Some(self.latched(Latched { change: Some(self.handing_over(to, why)), ..self.held.clone() }))
     }
 
-    fn handing_over(&self, to: u32, why: String) -> Change {
-        Change { kind: ChangeKind::SwitchOver, from: self.held.ordinal, to: Some(to), since: self.now, why }
+    fn handing_over(&self, to: u32, why: String) -> PrimaryChange {
+        PrimaryChange { kind: ChangeKind::SwitchOver, from: self.held.ordinal, to: Some(to), since: self.now, why }
     }
 
     /// Whether a member can take over from a primary that is well, if it acknowledges: how far it lags behind. The
@@ -486,9 +493,9 @@ impl Scene<'_> {
     pub(super) fn followed(
         &self,
         request: Request,
-        change: Option<&Change>,
+        change: Option<&PrimaryChange>,
         ordinal: Option<u32>,
-        last: Option<&Change>,
+        last: Option<&PrimaryChange>,
     ) -> Request {
         let under_way = self.held.change.as_ref().filter(|_| request.result == RequestResult::Started);
         let Some(begun) = under_way.filter(|begun| change != Some(*begun)) else { return request };

@@ -1,9 +1,9 @@
 //! docs/design/primary.md: replicas follow the primary, acknowledge, and are seeded.
 
 use super::{LATER, SOON, Scene, Step, count, stop, wait};
-use crate::agent::contract::{Follow, Role, Seed, State, Verb};
+use crate::agent::contract::{Follow, MemberState, Role, Seed, Verb};
 use crate::members::driver::MemberStep;
-use crate::members::primary::state::{Action, Latched, Leaving, OnDiverged, OnReplicaLost, Returning};
+use crate::members::primary::state::{Latched, Leaving, OnDiverged, OnReplicaLost, PrimaryAction, Returning};
 use crate::members::workload::{Latch, Pod};
 
 /// The values of the label of a pod.
@@ -15,14 +15,14 @@ const SEED: &str = "seed";
 
 impl Scene<'_> {
     /// The members other than the primary that answer, in order.
-    fn others(&self) -> impl Iterator<Item = (u32, &State)> {
+    fn others(&self) -> impl Iterator<Item = (u32, &MemberState)> {
         self.observed.answers.iter().map(|(k, answer)| (*k, answer)).filter(|(k, _)| Some(*k) != self.held.ordinal)
     }
 
     /// A member has writes that the primary lacks. It follows if it can take them back; the agent says whether it
     /// could. What a primary with a problem has may be more than it says.
     pub(super) fn diverged(&self) -> Step {
-        let is_sure = |primary: &State| primary.role == Role::Primary && primary.problem.is_none();
+        let is_sure = |primary: &MemberState| primary.role == Role::Primary && primary.problem.is_none();
         let (_, primary) = self.primary().filter(|(_, primary)| is_sure(primary))?;
         let found = self.others().find(|(_, a)| {
             let has_data = a.data.as_deref() == Some(self.data()) && a.busy.is_none() && !a.start.is_empty();
@@ -39,7 +39,7 @@ impl Scene<'_> {
     }
 
     /// A diverged member that is kept as it is. The rows before are for all others.
-    pub(super) fn kept(&self, k: u32, answer: &State) -> Step {
+    pub(super) fn kept(&self, k: u32, answer: &MemberState) -> Step {
         let is_kept = self.settings.on_diverged == OnDiverged::Keep && answer.diverged;
         is_kept.then(|| {
             let why = format!(
@@ -53,7 +53,7 @@ impl Scene<'_> {
 
     /// A member without data has a problem. It may have data that its agent does not know, so nothing is copied over
     /// it.
-    pub(super) fn unknown_data(&self, k: u32, answer: &State) -> Step {
+    pub(super) fn unknown_data(&self, k: u32, answer: &MemberState) -> Step {
         let problem = answer.problem.as_ref().filter(|_| answer.data.is_none() && answer.busy.is_none())?;
         let pod = self.pod(k);
         let why = format!(
@@ -90,7 +90,7 @@ impl Scene<'_> {
     fn seeded(&self, k: u32, discard: Option<String>) -> Step {
         let donors =
             self.others().filter(|(d, a)| *d != k && a.busy.is_none() && self.follows(*d).is_some() && self.is_near(a));
-        let lag = |answer: &State| answer.lag.unwrap_or(f64::MAX);
+        let lag = |answer: &MemberState| answer.lag.unwrap_or(f64::MAX);
         let donor = donors.min_by(|a, b| lag(a.1).total_cmp(&lag(b.1))).map(|(d, _)| d);
         let (p, primary) = self.primary()?;
         let donor = match donor {
@@ -107,7 +107,7 @@ impl Scene<'_> {
             donor: self.settings.agent_url.url(donor),
             discard,
         };
-        Some(MemberStep::Act(Action::Tell { ordinal: k, verb: Verb::Seed(order) }))
+        Some(MemberStep::Act(PrimaryAction::Tell { ordinal: k, verb: Verb::Seed(order) }))
     }
 
     /// Members follow the primary. Those of N acknowledge.
@@ -137,7 +137,7 @@ impl Scene<'_> {
             if !done {
                 let (epoch, number) = (self.held.epoch, self.number_for(k));
                 let order = Follow { epoch, number, data: self.data().to_owned(), source, acknowledge };
-                return Some(MemberStep::Act(Action::Tell { ordinal: k, verb: Verb::Follow(order) }));
+                return Some(MemberStep::Act(PrimaryAction::Tell { ordinal: k, verb: Verb::Follow(order) }));
             }
         }
         None

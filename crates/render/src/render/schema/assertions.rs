@@ -2,9 +2,9 @@
 
 use super::compile::{Additional, Dependency, Id, Items};
 use super::draft::Draft;
-use super::error::{Kind, Violation, quoted, quoted_list};
+use super::error::{Violation, ViolationKind, quoted, quoted_list};
 use super::number::{Decimal, count};
-use super::validate::{Place, Run, Scope};
+use super::validate::{Run, Scope, ValuePlace};
 use super::values::equal;
 use crate::template::value::{Map, Value};
 
@@ -62,7 +62,7 @@ impl Run<'_, '_, '_, '_> {
                 let name = key.text().into_owned();
                 if let Err(inner) = self.name(id, &key.into()) {
                     let causes = inner.ungrouped();
-                    let kind = Kind::Text(format!("invalid propertyName {}", quoted(&name)));
+                    let kind = ViolationKind::Text(format!("invalid propertyName {}", quoted(&name)));
                     self.errors.push(Violation { at: self.path.clone(), kind, causes });
                 }
             }
@@ -83,7 +83,7 @@ impl Run<'_, '_, '_, '_> {
     /// Checks the name of a key, which is a value without a place of its own.
     fn name(&self, id: Id, name: &Value) -> Result<(), Violation> {
         let scope = Scope { schema: id, keyword: "", value: 0, parent: None };
-        let place = Place { value: name, path: &mut Vec::new(), scope: &scope, meta: self.meta };
+        let place = ValuePlace { value: name, path: &mut Vec::new(), scope: &scope, meta: self.meta };
         self.checker.validate(place, false).map(|_| ())
     }
 
@@ -205,7 +205,7 @@ impl Run<'_, '_, '_, '_> {
             _ => None,
         };
         if let Some(text) = too_few {
-            self.errors.push(Violation { at: self.path.clone(), kind: Kind::Text(text), causes });
+            self.errors.push(Violation { at: self.path.clone(), kind: ViolationKind::Text(text), causes });
         }
         if let Some(most) = s.max_contains.filter(|most| found > *most) {
             self.add(format!(

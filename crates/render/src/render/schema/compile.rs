@@ -6,7 +6,7 @@ use super::error::quoted_list;
 use super::format::Format;
 use super::keywords::Keywords;
 use super::number::Decimal;
-use super::place::{self, Place, below};
+use super::place::{self, SchemaPlace, below};
 use super::plain::Plain;
 use super::validate;
 use crate::chart::{File, SchemaDocument, SchemaDocuments};
@@ -40,7 +40,7 @@ pub enum Dependency {
 /// A compiled schema; the fields are the keywords.
 #[derive(Default)]
 pub struct Schema {
-    pub place: Place,
+    pub place: SchemaPlace,
     pub draft: Option<Draft>,
     pub resource: Id,
     pub dynamic_anchors: BTreeMap<String, Id>,
@@ -154,7 +154,7 @@ impl Others {
 #[derive(Default)]
 pub struct Compiler {
     pub schemas: Vec<Schema>,
-    known: HashMap<Place, Id>,
+    known: HashMap<SchemaPlace, Id>,
     roots: HashMap<String, Root>,
     documents: HashMap<String, Value>,
     others: Others,
@@ -204,7 +204,7 @@ impl Compiler {
     /// Compiles the schema at an address.
     pub fn compile(&mut self, url: &str) -> Compiled<Id> {
         self.load(url)?;
-        let id = self.enqueue(Place { url: url.to_owned(), pointer: String::new() });
+        let id = self.enqueue(SchemaPlace { url: url.to_owned(), pointer: String::new() });
         while self.compiled < self.schemas.len() {
             self.compile_next()?;
             self.compiled += 1;
@@ -213,7 +213,7 @@ impl Compiler {
     }
 
     /// The schema at a place, which will be compiled.
-    pub fn enqueue(&mut self, place: Place) -> Id {
+    pub fn enqueue(&mut self, place: SchemaPlace) -> Id {
         if let Some(id) = self.known.get(&place) {
             return *id;
         }
@@ -266,7 +266,7 @@ impl Compiler {
             root.resources.values().map(|r| (r.pointer.as_str(), metas.ids[&r.draft])).collect();
         let id = metas.ids[&root.resource(pointer).draft];
         validate::check_schema(&metas.schemas, id, &resources, value).map_err(|text| {
-            let place = Place { url: url.into(), pointer: pointer.into() };
+            let place = SchemaPlace { url: url.into(), pointer: pointer.into() };
             let meta = metas.schemas[id].place.to_string();
             let lead = format!("{} is not valid against metaschema", quoted(&place.to_string()));
             format!("{lead}: jsonschema validation failed with {}{text}", quoted_list(&[meta]))
@@ -274,7 +274,7 @@ impl Compiler {
     }
 
     /// The draft that a schema names, or that of what is around it.
-    fn draft_of(&mut self, value: &Map, here: &Place, around: Draft, path: &mut Vec<String>) -> Compiled<Draft> {
+    fn draft_of(&mut self, value: &Map, here: &SchemaPlace, around: Draft, path: &mut Vec<String>) -> Compiled<Draft> {
         let Some(name) = string(value, "$schema") else { return Ok(around) };
         if let Some(draft) = Draft::named(&name) {
             return Ok(draft);
@@ -288,7 +288,9 @@ impl Compiler {
         }
         path.push(url.clone());
         match self.document(&url)? {
-            Value::Map(document) => self.draft_of(&document, &Place { url, pointer: String::new() }, around, path),
+            Value::Map(document) => {
+                self.draft_of(&document, &SchemaPlace { url, pointer: String::new() }, around, path)
+            }
             _ => Ok(around),
         }
     }
@@ -306,7 +308,7 @@ impl Compiler {
         if root.seen.contains(pointer) {
             return Ok(());
         }
-        let here = Place { url: url.to_owned(), pointer: pointer.to_owned() };
+        let here = SchemaPlace { url: url.to_owned(), pointer: pointer.to_owned() };
         let resource = |id: &str, draft| Resource {
             pointer: pointer.to_owned(),
             id: id.to_owned(),
@@ -356,7 +358,7 @@ impl Compiler {
     }
 
     /// A schema where the draft has none is checked when something refers to it.
-    fn ensure(&mut self, place: &Place) -> Compiled<Value> {
+    fn ensure(&mut self, place: &SchemaPlace) -> Compiled<Value> {
         self.load(&place.url)?;
         let root = &self.roots[&place.url];
         let value = place.lookup(&root.document)?;
@@ -378,11 +380,11 @@ impl Compiler {
         let value = self.ensure(&place)?;
         let owner = self.roots[&place.url].resource(&place.pointer).clone();
         let mut schema = Schema { place: place.clone(), draft: Some(owner.draft), ..Schema::default() };
-        schema.resource = self.enqueue(Place { url: place.url.clone(), pointer: owner.pointer.clone() });
+        schema.resource = self.enqueue(SchemaPlace { url: place.url.clone(), pointer: owner.pointer.clone() });
         if owner.draft >= Draft::D2020 && schema.resource == self.compiled {
             for anchor in &owner.dynamic {
                 let pointer = owner.anchors.get(anchor).cloned().unwrap_or_default();
-                let id = self.enqueue(Place { url: place.url.clone(), pointer });
+                let id = self.enqueue(SchemaPlace { url: place.url.clone(), pointer });
                 schema.dynamic_anchors.insert(anchor.clone(), id);
             }
         }
@@ -400,7 +402,7 @@ impl Compiler {
     }
 
     /// The schema that a reference leads to.
-    pub fn refer(&mut self, from: &Place, owner: &Resource, reference: &str) -> Compiled<Id> {
+    pub fn refer(&mut self, from: &SchemaPlace, owner: &Resource, reference: &str) -> Compiled<Id> {
         let (url, fragment) = place::join(&owner.id, reference)?;
         let here = &self.roots[&from.url];
         let local = if url == from.url {
@@ -424,7 +426,7 @@ impl Compiler {
                 format!("anchor in {} not found in schema {}", quoted(&reference), quoted(&document))
             })?
         };
-        Ok(self.enqueue(Place { url: document, pointer }))
+        Ok(self.enqueue(SchemaPlace { url: document, pointer }))
     }
 }
 
@@ -437,7 +439,7 @@ fn id_of(object: &Map, draft: Draft) -> String {
     id.split('#').next().unwrap_or_default().to_owned()
 }
 
-fn collect_anchors(owner: &mut Resource, object: &Map, here: &Place) -> Compiled<()> {
+fn collect_anchors(owner: &mut Resource, object: &Map, here: &SchemaPlace) -> Compiled<()> {
     let mut found = Vec::new();
     if owner.draft < Draft::D2019 {
         if object.get("$ref").is_some() {

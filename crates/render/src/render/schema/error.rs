@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 pub struct Violation {
     /// Where in the values: keys and indices.
     pub at: Vec<String>,
-    pub kind: Kind,
+    pub kind: ViolationKind,
     pub causes: Vec<Violation>,
 }
 
 /// What kind of violation it is.
-pub enum Kind {
+pub enum ViolationKind {
     /// Several things are wrong with one value.
     Group,
     /// The target of a `$ref` is violated. With a single cause it adds no line of its own.
@@ -24,23 +24,23 @@ pub enum Kind {
 impl Violation {
     /// A violation in words.
     pub fn text(at: &[String], text: String) -> Self {
-        Self { at: at.to_vec(), kind: Kind::Text(text), causes: Vec::new() }
+        Self { at: at.to_vec(), kind: ViolationKind::Text(text), causes: Vec::new() }
     }
 
     /// The causes that are reported instead of the violation itself.
     pub fn ungrouped(self) -> Vec<Self> {
         match self.kind {
-            Kind::Group => self.causes,
+            ViolationKind::Group => self.causes,
             _ => vec![self],
         }
     }
 
     fn write(&self, indent: usize, out: &mut String) {
-        let silent = matches!(self.kind, Kind::Reference) && self.causes.len() == 1;
+        let silent = matches!(self.kind, ViolationKind::Reference) && self.causes.len() == 1;
         if !silent {
             let text = match &self.kind {
-                Kind::Group | Kind::Reference => "validation failed",
-                Kind::Text(text) => text,
+                ViolationKind::Group | ViolationKind::Reference => "validation failed",
+                ViolationKind::Text(text) => text,
             };
             let _ = write!(out, "\n{}- at {}: {text}", "  ".repeat(indent), quoted(&pointer(&self.at)));
         }

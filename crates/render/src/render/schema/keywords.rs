@@ -4,7 +4,7 @@ use super::compile::{Additional, Compiled, Compiler, Dependency, Id, Items, Reso
 use super::constant::Constant;
 use super::draft::{Draft, string, table};
 use super::number::Decimal;
-use super::place::{self, Place};
+use super::place::{self, SchemaPlace};
 use super::{error, format};
 use crate::template::functions::re2::{self, Pattern};
 use crate::template::functions::text::quoted;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct Keywords<'c> {
     pub compiler: &'c mut Compiler,
     pub object: &'c Map,
-    pub place: &'c Place,
+    pub place: &'c SchemaPlace,
     pub owner: &'c Resource,
 }
 

@@ -16,25 +16,25 @@ mod plain;
 mod validate;
 mod values;
 
-use super::dependencies::Node;
+use super::dependencies::ChartNode;
 use crate::chart::Chart;
 use crate::template::stack::deeper;
 use crate::template::value::{Map, Value};
 use compile::{Compiler, Id, Others, Schema};
-use plain::{Answer, Plain};
+use plain::{Plain, QuickAnswer};
 use serde_json::Value as Json;
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
 /// The violations of the schemas of the chart and its dependencies; `None` when there are none.
-pub fn violations(node: &Node<'_>, values: &Map) -> Option<String> {
+pub fn violations(node: &ChartNode<'_>, values: &Map) -> Option<String> {
     let mut text = String::new();
     collect(node, values, &mut text);
     (!text.is_empty())
         .then(|| format!("values don't meet the specifications of the schema(s) in the following chart(s):\n{text}"))
 }
 
-fn collect(node: &Node<'_>, values: &Map, text: &mut String) {
+fn collect(node: &ChartNode<'_>, values: &Map, text: &mut String) {
     if let Some(schema) = &node.chart.schema
         && let Err(message) = check(node.chart, schema, values)
     {
@@ -88,7 +88,7 @@ pub fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), String> {
     if is_new {
         let document = draft::parse(schema)?;
         let plain = Plain::new(&document);
-        if plain.is_valid(&document) && plain.check(&document, &values, 0) == Answer::Valid {
+        if plain.is_valid(&document) && plain.check(&document, &values, 0) == QuickAnswer::Valid {
             return Ok(());
         }
     }

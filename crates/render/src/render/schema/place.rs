@@ -9,14 +9,14 @@ use std::fmt::{Display, Formatter};
 
 /// Where a schema stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct SchemaPlace {
     /// Of the document, without a fragment.
     pub url: String,
     /// Empty, or keys each after a `/`.
     pub pointer: String,
 }
 
-impl Display for Place {
+impl Display for SchemaPlace {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}#{}", self.url, encoded(&self.pointer))
     }
@@ -50,7 +50,7 @@ pub fn join(base: &str, reference: &str) -> Result<(String, String), String> {
     Ok((base.resolve(&parse(reference)?), fragment))
 }
 
-impl Place {
+impl SchemaPlace {
     /// The place one key further.
     pub fn child(&self, key: &str) -> Self {
         Self { url: self.url.clone(), pointer: below(&self.pointer, key) }

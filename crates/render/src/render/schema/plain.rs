@@ -12,7 +12,7 @@ const TYPES: [&str; 7] = ["null", "boolean", "number", "integer", "string", "arr
 
 /// What the quick check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum QuickAnswer {
     Valid,
     Invalid,
     /// The schema must be compiled to know.
@@ -133,19 +133,19 @@ impl<'s> Plain<'s> {
     }
 
     /// Whether a value fits a schema that [`Self::is_valid`] has found good.
-    pub fn check(&self, schema: &Value, value: &Value, depth: usize) -> Answer {
-        let Some(fuel) = self.fuel.get().checked_sub(1) else { return Answer::Unknown };
+    pub fn check(&self, schema: &Value, value: &Value, depth: usize) -> QuickAnswer {
+        let Some(fuel) = self.fuel.get().checked_sub(1) else { return QuickAnswer::Unknown };
         self.fuel.set(fuel);
         let map = match schema {
-            Value::Bool(true) => return Answer::Valid,
-            Value::Bool(false) => return Answer::Invalid,
+            Value::Bool(true) => return QuickAnswer::Valid,
+            Value::Bool(false) => return QuickAnswer::Invalid,
             Value::Map(map) if depth < MAX_DEPTH => map,
-            _ => return Answer::Unknown,
+            _ => return QuickAnswer::Unknown,
         };
         if let Some(reference) = map.get("$ref") {
             let found = self.definition(&reference);
-            let followed = found.map_or(Answer::Unknown, |schema| self.check(&schema, value, depth + 1));
-            if self.draft < Draft::D2019 || followed != Answer::Valid {
+            let followed = found.map_or(QuickAnswer::Unknown, |schema| self.check(&schema, value, depth + 1));
+            if self.draft < Draft::D2019 || followed != QuickAnswer::Valid {
                 return followed;
             }
         }
@@ -153,16 +153,16 @@ impl<'s> Plain<'s> {
         all(entries.iter().map(|(key, keyword)| self.assert(map, &key.text(), keyword, value, depth + 1)))
     }
 
-    fn assert(&self, schema: &Map, key: &str, keyword: &Value, value: &Value, depth: usize) -> Answer {
+    fn assert(&self, schema: &Map, key: &str, keyword: &Value, value: &Value, depth: usize) -> QuickAnswer {
         let below = |schema: &Value| self.check(schema, value, depth);
         match (key, value) {
             ("type", _) => match keyword {
                 Value::Str(name) => is_type(&name.text(), value),
                 Value::List(names) => any(names.items.iter().map(|name| match name {
                     Value::Str(name) => is_type(&name.text(), value),
-                    _ => Answer::Unknown,
+                    _ => QuickAnswer::Unknown,
                 })),
-                _ => Answer::Unknown,
+                _ => QuickAnswer::Unknown,
             },
             ("const", _) => same(keyword, value),
             ("enum", _) => each(keyword, |items| any(items.iter().map(|item| same(item, value)))),
@@ -170,40 +170,40 @@ impl<'s> Plain<'s> {
             ("anyOf", _) => each(keyword, |schemas| any(schemas.iter().map(below))),
             ("oneOf", _) => each(keyword, |schemas| one(schemas.iter().map(below))),
             ("not", _) => match below(keyword) {
-                Answer::Valid => Answer::Invalid,
-                Answer::Invalid => Answer::Valid,
-                Answer::Unknown => Answer::Unknown,
+                QuickAnswer::Valid => QuickAnswer::Invalid,
+                QuickAnswer::Invalid => QuickAnswer::Valid,
+                QuickAnswer::Unknown => QuickAnswer::Unknown,
             },
             ("if", _) if self.draft >= Draft::D7 => {
                 let next = match below(keyword) {
-                    Answer::Valid => "then",
-                    Answer::Invalid => "else",
-                    Answer::Unknown => return Answer::Unknown,
+                    QuickAnswer::Valid => "then",
+                    QuickAnswer::Invalid => "else",
+                    QuickAnswer::Unknown => return QuickAnswer::Unknown,
                 };
-                schema.get(next).map_or(Answer::Valid, |schema| below(&schema))
+                schema.get(next).map_or(QuickAnswer::Valid, |schema| below(&schema))
             }
-            ("contains" | "propertyNames", _) => Answer::Unknown,
+            ("contains" | "propertyNames", _) => QuickAnswer::Unknown,
             (_, Value::Map(map)) => self.assert_table(schema, key, keyword, map, depth),
             (_, Value::List(list)) => self.assert_list(key, keyword, &list.items, depth),
             (_, Value::Str(text)) => self.assert_text(key, keyword, &text.text()),
             (_, Value::Int(..) | Value::Float(_)) => assert_number(schema, key, keyword, value),
-            _ => Answer::Valid,
+            _ => QuickAnswer::Valid,
         }
     }
 
-    fn assert_table(&self, schema: &Map, key: &str, keyword: &Value, map: &Map, depth: usize) -> Answer {
+    fn assert_table(&self, schema: &Map, key: &str, keyword: &Value, map: &Map, depth: usize) -> QuickAnswer {
         match (key, keyword) {
             ("properties", Value::Map(properties)) => all(properties.borrow().iter().map(|(name, schema)| {
-                map.get(name.bytes()).map_or(Answer::Valid, |value| self.check(schema, &value, depth))
+                map.get(name.bytes()).map_or(QuickAnswer::Valid, |value| self.check(schema, &value, depth))
             })),
             ("required", Value::List(names)) => {
                 let has = |name: &Value| matches!(name, Value::Str(name) if map.get(name.bytes()).is_some());
                 answer(names.items.iter().all(has))
             }
-            ("additionalProperties", Value::Bool(true)) => Answer::Valid,
+            ("additionalProperties", Value::Bool(true)) => QuickAnswer::Valid,
             ("additionalProperties", additional) => {
                 if schema.get("patternProperties").is_some() {
-                    return Answer::Unknown;
+                    return QuickAnswer::Unknown;
                 }
                 let known = schema.get("properties");
                 let is_known = |name: &[u8]| matches!(&known, Some(Value::Map(known)) if known.get(name).is_some());
@@ -211,76 +211,76 @@ impl<'s> Plain<'s> {
                 let others = entries.iter().filter(|(name, _)| !is_known(name.bytes()));
                 all(others.map(|(_, value)| self.check(additional, value, depth)))
             }
-            ("patternProperties", _) => Answer::Unknown,
+            ("patternProperties", _) => QuickAnswer::Unknown,
             ("minProperties", limit) => at_least(map.len(), limit),
             ("maxProperties", limit) => at_most(map.len(), limit),
-            _ => Answer::Valid,
+            _ => QuickAnswer::Valid,
         }
     }
 
-    fn assert_list(&self, key: &str, keyword: &Value, items: &[Value], depth: usize) -> Answer {
+    fn assert_list(&self, key: &str, keyword: &Value, items: &[Value], depth: usize) -> QuickAnswer {
         match (key, keyword) {
-            ("items", Value::List(_)) => Answer::Unknown,
+            ("items", Value::List(_)) => QuickAnswer::Unknown,
             ("items", schema) => all(items.iter().map(|item| self.check(schema, item, depth))),
             ("minItems", limit) => at_least(items.len(), limit),
             ("maxItems", limit) => at_most(items.len(), limit),
-            ("uniqueItems", Value::Bool(true)) if items.len() > 1 => Answer::Unknown,
-            _ => Answer::Valid,
+            ("uniqueItems", Value::Bool(true)) if items.len() > 1 => QuickAnswer::Unknown,
+            _ => QuickAnswer::Valid,
         }
     }
 
-    fn assert_text(&self, key: &str, keyword: &Value, subject: &str) -> Answer {
+    fn assert_text(&self, key: &str, keyword: &Value, subject: &str) -> QuickAnswer {
         match (key, keyword) {
             ("minLength", limit) => at_least(subject.chars().count(), limit),
             ("maxLength", limit) => at_most(subject.chars().count(), limit),
             ("pattern", Value::Str(pattern)) => re2::compile(&pattern.text())
                 .ok()
                 .and_then(|pattern| pattern.is_match(subject.as_bytes()).ok())
-                .map_or(Answer::Unknown, answer),
+                .map_or(QuickAnswer::Unknown, answer),
             ("format", Value::Str(name)) if self.draft < Draft::D2019 => {
-                format::find(&name.text()).map_or(Answer::Valid, |format| answer((format.check)(subject).is_ok()))
+                format::find(&name.text()).map_or(QuickAnswer::Valid, |format| answer((format.check)(subject).is_ok()))
             }
-            _ => Answer::Valid,
+            _ => QuickAnswer::Valid,
         }
     }
 }
 
-fn answer(fits: bool) -> Answer {
-    if fits { Answer::Valid } else { Answer::Invalid }
+fn answer(fits: bool) -> QuickAnswer {
+    if fits { QuickAnswer::Valid } else { QuickAnswer::Invalid }
 }
 
-fn all(mut answers: impl Iterator<Item = Answer>) -> Answer {
-    answers.find(|answer| *answer != Answer::Valid).unwrap_or(Answer::Valid)
+fn all(mut answers: impl Iterator<Item = QuickAnswer>) -> QuickAnswer {
+    answers.find(|answer| *answer != QuickAnswer::Valid).unwrap_or(QuickAnswer::Valid)
 }
 
-fn any(answers: impl Iterator<Item = Answer>) -> Answer {
-    let mut found = Answer::Invalid;
+fn any(answers: impl Iterator<Item = QuickAnswer>) -> QuickAnswer {
+    let mut found = QuickAnswer::Invalid;
     for answer in answers {
         match answer {
-            Answer::Valid => return Answer::Valid,
-            Answer::Unknown => found = Answer::Unknown,
-            Answer::Invalid => {}
+            QuickAnswer::Valid => return QuickAnswer::Valid,
+            QuickAnswer::Unknown => found = QuickAnswer::Unknown,
+            QuickAnswer::Invalid => {}
         }
     }
     found
 }
 
-fn one(answers: impl Iterator<Item = Answer>) -> Answer {
+fn one(answers: impl Iterator<Item = QuickAnswer>) -> QuickAnswer {
     let mut valid = 0;
     for answer in answers {
         match answer {
-            Answer::Unknown => return Answer::Unknown,
-            Answer::Valid => valid += 1,
-            Answer::Invalid => {}
+            QuickAnswer::Unknown => return QuickAnswer::Unknown,
+            QuickAnswer::Valid => valid += 1,
+            QuickAnswer::Invalid => {}
         }
     }
     answer(valid == 1)
 }
 
-fn each(keyword: &Value, check: impl Fn(&[Value]) -> Answer) -> Answer {
+fn each(keyword: &Value, check: impl Fn(&[Value]) -> QuickAnswer) -> QuickAnswer {
     match keyword {
         Value::List(list) => check(&list.items),
-        _ => Answer::Unknown,
+        _ => QuickAnswer::Unknown,
     }
 }
 
@@ -298,7 +298,7 @@ fn exact(value: &Value) -> Option<f64> {
     .filter(|f| f.abs() < EXACT)
 }
 
-fn is_type(name: &str, value: &Value) -> Answer {
+fn is_type(name: &str, value: &Value) -> QuickAnswer {
     answer(match value {
         Value::Nil => name == "null",
         Value::Bool(_) => name == "boolean",
@@ -307,54 +307,54 @@ fn is_type(name: &str, value: &Value) -> Answer {
         Value::Map(_) => name == "object",
         Value::Int(..) => matches!(name, "integer" | "number"),
         Value::Float(f) => name == "number" || name == "integer" && f.fract() == 0.0,
-        Value::Object(_) => return Answer::Unknown,
+        Value::Object(_) => return QuickAnswer::Unknown,
     })
 }
 
 /// Whether two values are the same; collections are left to the compiler.
-fn same(wanted: &Value, value: &Value) -> Answer {
+fn same(wanted: &Value, value: &Value) -> QuickAnswer {
     match (wanted, value) {
         (Value::Str(a), Value::Str(b)) => answer(a == b),
         (Value::Bool(a), Value::Bool(b)) => answer(a == b),
-        (Value::Nil, Value::Nil) => Answer::Valid,
+        (Value::Nil, Value::Nil) => QuickAnswer::Valid,
         (Value::Object(_), Value::Int(..) | Value::Float(_))
         | (Value::List(_), Value::List(_))
         | (Value::Map(_), Value::Map(_))
-        | (_, Value::Object(_)) => Answer::Unknown,
-        _ => Answer::Invalid,
+        | (_, Value::Object(_)) => QuickAnswer::Unknown,
+        _ => QuickAnswer::Invalid,
     }
 }
 
-fn at_least(count: usize, limit: &Value) -> Answer {
+fn at_least(count: usize, limit: &Value) -> QuickAnswer {
     compare(count, limit, |count, limit| count >= limit)
 }
 
-fn at_most(count: usize, limit: &Value) -> Answer {
+fn at_most(count: usize, limit: &Value) -> QuickAnswer {
     compare(count, limit, |count, limit| count <= limit)
 }
 
-fn compare(count: usize, limit: &Value, fits: fn(f64, f64) -> bool) -> Answer {
+fn compare(count: usize, limit: &Value, fits: fn(f64, f64) -> bool) -> QuickAnswer {
     match (u32::try_from(count), exact(limit)) {
         (Ok(count), Some(limit)) => answer(fits(count.into(), limit)),
-        _ => Answer::Unknown,
+        _ => QuickAnswer::Unknown,
     }
 }
 
-fn assert_number(schema: &Map, key: &str, keyword: &Value, value: &Value) -> Answer {
+fn assert_number(schema: &Map, key: &str, keyword: &Value, value: &Value) -> QuickAnswer {
     if !matches!(key, "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf") {
-        return Answer::Valid;
+        return QuickAnswer::Valid;
     }
-    let (Some(limit), Some(value)) = (exact(keyword), exact(value)) else { return Answer::Unknown };
+    let (Some(limit), Some(value)) = (exact(keyword), exact(value)) else { return QuickAnswer::Unknown };
     // Halves and the like are exact too; other fractions may be rounded.
     let is_exact = |f: f64| (f * 1024.0).fract() == 0.0;
     let flagged = |name| matches!(schema.get(name), Some(Value::Bool(_)));
     match key {
-        _ if !is_exact(limit) || !is_exact(value) => Answer::Unknown,
+        _ if !is_exact(limit) || !is_exact(value) => QuickAnswer::Unknown,
         "minimum" if !flagged("exclusiveMinimum") => answer(value >= limit),
         "maximum" if !flagged("exclusiveMaximum") => answer(value <= limit),
         "exclusiveMinimum" => answer(value > limit),
         "exclusiveMaximum" => answer(value < limit),
-        _ => Answer::Unknown,
+        _ => QuickAnswer::Unknown,
     }
 }
 

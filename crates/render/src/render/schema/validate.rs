@@ -3,7 +3,7 @@
 use super::compile::{Id, Schema};
 use super::constant::Constant;
 use super::draft::Draft;
-use super::error::{self, Kind, Violation, quoted};
+use super::error::{self, Violation, ViolationKind, quoted};
 use super::number::count;
 use super::values::{Unevaluated, is_integer, type_name};
 use crate::template::budget;
@@ -28,7 +28,7 @@ pub fn check_schema(
 
 fn run(checker: &Checker<'_>, schema: Id, meta: Option<Id>, value: &Value) -> Result<(), String> {
     let scope = Scope { schema, keyword: "", value: 0, parent: None };
-    let root = Place { value, path: &mut Vec::new(), scope: &scope, meta };
+    let root = ValuePlace { value, path: &mut Vec::new(), scope: &scope, meta };
     match checker.validate(root, false) {
         Ok(_) => Ok(()),
         Err(violation) => Err(error::list(&violation.ungrouped())),
@@ -51,7 +51,7 @@ pub struct Scope<'p> {
 }
 
 /// A value, and the schema that it is to fit.
-pub struct Place<'v, 'p> {
+pub struct ValuePlace<'v, 'p> {
     pub value: &'v Value,
     pub path: &'p mut Vec<String>,
     pub scope: &'p Scope<'p>,
@@ -71,8 +71,8 @@ pub struct Run<'c, 's, 'v, 'p> {
 }
 
 impl Checker<'_> {
-    pub fn validate(&self, place: Place<'_, '_>, caller_asks: bool) -> Result<Unevaluated, Violation> {
-        let Place { value, path, scope, meta } = place;
+    pub fn validate(&self, place: ValuePlace<'_, '_>, caller_asks: bool) -> Result<Unevaluated, Violation> {
+        let ValuePlace { value, path, scope, meta } = place;
         let schema = &self.schemas[scope.schema];
         // Schemas that refer to each other more than once can be applied exponentially often.
         if let Err(spent) = budget::work(2) {
@@ -110,7 +110,7 @@ impl Checker<'_> {
         match run.errors.len() {
             0 => Ok(run.unevaluated),
             1 => Err(run.errors.remove(0)),
-            _ => Err(Violation { at: run.path.clone(), kind: Kind::Group, causes: run.errors }),
+            _ => Err(Violation { at: run.path.clone(), kind: ViolationKind::Group, causes: run.errors }),
         }
     }
 }
@@ -205,7 +205,7 @@ impl Run<'_, '_, '_, '_> {
             causes.extend(self.same(*id, "").err());
         }
         if !causes.is_empty() {
-            let kind = Kind::Text("'allOf' failed".into());
+            let kind = ViolationKind::Text("'allOf' failed".into());
             self.errors.push(Violation { at: self.path.clone(), kind, causes });
         }
         if !s.any_of.is_empty() {
@@ -236,7 +236,7 @@ impl Run<'_, '_, '_, '_> {
             }
         }
         if !matched {
-            let kind = Kind::Text("'anyOf' failed".into());
+            let kind = ViolationKind::Text("'anyOf' failed".into());
             self.errors.push(Violation { at: self.path.clone(), kind, causes });
         }
     }
@@ -256,7 +256,7 @@ impl Run<'_, '_, '_, '_> {
             }
         }
         if matched.is_none() {
-            let kind = Kind::Text("'oneOf' failed, none matched".into());
+            let kind = ViolationKind::Text("'oneOf' failed, none matched".into());
             self.errors.push(Violation { at: self.path.clone(), kind, causes });
         }
     }
@@ -295,7 +295,7 @@ impl Run<'_, '_, '_, '_> {
         let (schema, meta) = self.effective(id);
         let scope = Scope { schema, keyword, value: self.scope.value, parent: Some(self.scope) };
         let asks = !self.unevaluated.is_empty();
-        let place = Place { value: self.value, path: self.path, scope: &scope, meta };
+        let place = ValuePlace { value: self.value, path: self.path, scope: &scope, meta };
         let found = self.checker.validate(place, asks)?;
         self.unevaluated.merge(&found);
         Ok(())
@@ -306,7 +306,7 @@ impl Run<'_, '_, '_, '_> {
         self.path.push(key.to_owned());
         let (schema, meta) = self.effective(id);
         let scope = Scope { schema, keyword: "", value: self.scope.value + 1, parent: Some(self.scope) };
-        let place = Place { value, path: self.path, scope: &scope, meta };
+        let place = ValuePlace { value, path: self.path, scope: &scope, meta };
         let found = self.checker.validate(place, false);
         self.path.pop();
         found.map(|_| ())
@@ -320,7 +320,7 @@ impl Run<'_, '_, '_, '_> {
     fn refer(&mut self, id: Id, keyword: &'static str) -> Result<(), Violation> {
         self.same(id, keyword).map_err(|inner| {
             let causes = inner.ungrouped();
-            Violation { at: self.path.clone(), kind: Kind::Reference, causes }
+            Violation { at: self.path.clone(), kind: ViolationKind::Reference, causes }
         })
     }
 

@@ -12,7 +12,7 @@ pub struct Fault {
 }
 
 /// What a value begins with, or is.
-pub enum Token {
+pub enum TomlToken {
     /// A string between `"`, and whether it has escapes.
     Basic(String, bool),
     /// A string between `"""`, with its escapes.
@@ -192,7 +192,7 @@ impl<'t> Lexer<'t> {
     // Tokens.
 
     /// One part of a key: bare, and then maybe empty, or quoted.
-    pub fn key_part(&mut self) -> Lexed<Token> {
+    pub fn key_part(&mut self) -> Lexed<TomlToken> {
         match self.peek()? {
             '"' => {
                 self.next()?;
@@ -207,23 +207,23 @@ impl<'t> Lexer<'t> {
             _ => {
                 self.ignore();
                 self.skip_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))?;
-                Ok(Token::Raw(self.take()))
+                Ok(TomlToken::Raw(self.take()))
             }
         }
     }
 
     /// A value, or how one begins.
-    pub fn value(&mut self) -> Lexed<Token> {
+    pub fn value(&mut self) -> Lexed<TomlToken> {
         self.skip_blanks()?;
         let first = self.next()?;
         match first {
             '0'..='9' => return self.number_or_date(first),
-            '[' => return Ok(Token::Array),
-            '{' => return Ok(Token::InlineTable),
+            '[' => return Ok(TomlToken::Array),
+            '{' => return Ok(TomlToken::InlineTable),
             '"' | '\'' => return self.string(first),
             '.' => return self.fail("floats must start with a digit, not '.'"),
             'i' | 'n' if self.accept_both('n', 'f')? || self.accept_both('a', 'n')? => {
-                return Ok(Token::Float(self.take()));
+                return Ok(TomlToken::Float(self.take()));
             }
             '-' | '+' => return self.signed(),
             _ => {}
@@ -239,19 +239,19 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    fn boolean(&mut self) -> Lexed<Token> {
+    fn boolean(&mut self) -> Lexed<TomlToken> {
         let from = self.pos;
         self.skip_while(is_letter)?;
         let word = &self.input[from..self.pos];
         match word {
-            "true" | "false" => Ok(Token::Bool(word == "true")),
+            "true" | "false" => Ok(TomlToken::Bool(word == "true")),
             _ => self.fail(format!("expected value but found {} instead", quote::quoted(word.as_bytes()))),
         }
     }
 
     // Strings.
 
-    fn string(&mut self, quote: char) -> Lexed<Token> {
+    fn string(&mut self, quote: char) -> Lexed<TomlToken> {
         if self.accept(quote)? {
             if self.accept(quote)? {
                 self.ignore();
@@ -263,7 +263,7 @@ impl<'t> Lexer<'t> {
         if quote == '"' { self.basic() } else { self.raw() }
     }
 
-    fn basic(&mut self) -> Lexed<Token> {
+    fn basic(&mut self) -> Lexed<TomlToken> {
         let mut escaped = false;
         loop {
             match self.next()? {
@@ -276,14 +276,14 @@ impl<'t> Lexer<'t> {
                 '"' => {
                     let text = self.input[self.start..self.pos - 1].to_owned();
                     self.ignore();
-                    return Ok(Token::Basic(text, escaped));
+                    return Ok(TomlToken::Basic(text, escaped));
                 }
                 _ => {}
             }
         }
     }
 
-    fn raw(&mut self) -> Lexed<Token> {
+    fn raw(&mut self) -> Lexed<TomlToken> {
         loop {
             match self.next()? {
                 END => return self.fail("unexpected EOF; expected \"'\""),
@@ -291,14 +291,14 @@ impl<'t> Lexer<'t> {
                 '\'' => {
                     let text = self.input[self.start..self.pos - 1].to_owned();
                     self.ignore();
-                    return Ok(Token::Raw(text));
+                    return Ok(TomlToken::Raw(text));
                 }
                 _ => {}
             }
         }
     }
 
-    fn multiline(&mut self, quote: char) -> Lexed<Token> {
+    fn multiline(&mut self, quote: char) -> Lexed<TomlToken> {
         loop {
             match self.next()? {
                 END if quote == '"' => return self.fail("unexpected EOF; expected '\"\"\"'"),
@@ -317,7 +317,11 @@ impl<'t> Lexer<'t> {
                     } else {
                         let text = self.input[self.start..self.pos - 3].to_owned();
                         self.ignore();
-                        return Ok(if quote == '"' { Token::Multiline(text) } else { Token::RawMultiline(text) });
+                        return Ok(if quote == '"' {
+                            TomlToken::Multiline(text)
+                        } else {
+                            TomlToken::RawMultiline(text)
+                        });
                     }
                 }
                 _ => {}
@@ -359,31 +363,31 @@ impl<'t> Lexer<'t> {
 
     // Numbers and dates.
 
-    fn integer(&mut self, digit: impl Fn(char) -> bool) -> Lexed<Token> {
+    fn integer(&mut self, digit: impl Fn(char) -> bool) -> Lexed<TomlToken> {
         self.skip_while(|c| digit(c) || c == '_')?;
-        Ok(Token::Integer(self.take()))
+        Ok(TomlToken::Integer(self.take()))
     }
 
-    fn float(&mut self) -> Lexed<Token> {
+    fn float(&mut self) -> Lexed<TomlToken> {
         self.skip_while(|c| matches!(c, '0'..='9' | '_' | '.' | '-' | '+' | 'e' | 'E'))?;
-        Ok(Token::Float(self.take()))
+        Ok(TomlToken::Float(self.take()))
     }
 
-    fn decimal(&mut self) -> Lexed<Token> {
+    fn decimal(&mut self) -> Lexed<TomlToken> {
         self.skip_while(|c| c.is_ascii_digit() || c == '_')?;
         if matches!(self.peek()?, '.' | 'e' | 'E') {
             return self.float();
         }
-        Ok(Token::Integer(self.take()))
+        Ok(TomlToken::Integer(self.take()))
     }
 
-    fn number_or_date(&mut self, first: char) -> Lexed<Token> {
+    fn number_or_date(&mut self, first: char) -> Lexed<TomlToken> {
         if first == '0' {
             match self.peek()? {
                 'b' => return self.based("binary number", "a", |c| matches!(c, '0' | '1')),
                 'o' => return self.based("octal number", "an", |c| matches!(c, '0'..='7')),
                 'x' => return self.based("hexadecimal number", "a", |c| c.is_ascii_hexdigit()),
-                '-' | ':' => return Ok(Token::Integer(self.take())),
+                '-' | ':' => return Ok(TomlToken::Integer(self.take())),
                 _ => {}
             }
         }
@@ -392,15 +396,15 @@ impl<'t> Lexer<'t> {
             '-' | ':' => {
                 let part = |c| matches!(c, '0'..='9' | '-' | ':' | 'T' | 't' | ' ' | '.' | 'Z' | 'z' | '+');
                 self.skip_while(part)?;
-                Ok(Token::Datetime(self.take().trim().to_owned()))
+                Ok(TomlToken::Datetime(self.take().trim().to_owned()))
             }
             '_' => self.decimal(),
             '.' | 'e' | 'E' => self.float(),
-            _ => Ok(Token::Integer(self.take())),
+            _ => Ok(TomlToken::Integer(self.take())),
         }
     }
 
-    fn based(&mut self, name: &str, article: &str, digit: impl Fn(char) -> bool) -> Lexed<Token> {
+    fn based(&mut self, name: &str, article: &str, digit: impl Fn(char) -> bool) -> Lexed<TomlToken> {
         self.next()?;
         let next = self.peek()?;
         if !digit(next) {
@@ -409,7 +413,7 @@ impl<'t> Lexer<'t> {
         self.integer(digit)
     }
 
-    fn signed(&mut self) -> Lexed<Token> {
+    fn signed(&mut self) -> Lexed<TomlToken> {
         let first = self.next()?;
         match first {
             'i' | 'n' => {
@@ -417,7 +421,7 @@ impl<'t> Lexer<'t> {
                 if !self.accept_both(rest.0, rest.1)? {
                     return self.fail(format!("invalid float: '{}'", self.current()));
                 }
-                return Ok(Token::Float(self.take()));
+                return Ok(TomlToken::Float(self.take()));
             }
             '0' => {
                 let base = self.peek()?;

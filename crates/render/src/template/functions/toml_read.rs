@@ -1,7 +1,7 @@
 //! TOML into values, as `BurntSushi/toml` 1.6 reads it: the same types, and the same errors.
 
 use super::text::quoted;
-use super::toml_lex::{self, END, Fault, Lexer, Token, is_blank, is_break};
+use super::toml_lex::{self, END, Fault, Lexer, TomlToken, is_blank, is_break};
 use super::toml_scalar::{date, float, integer, joined_lines, unescape, without_first_break};
 use crate::template::value::{Elem, Items, List, Map, MapType, Room, Str, Value};
 use std::collections::HashSet;
@@ -178,8 +178,8 @@ impl Reader<'_> {
             self.line = line;
         }
         key.push(match token {
-            Token::Basic(text, true) => unescape(&text, line)?,
-            Token::Basic(text, false) | Token::Raw(text) => text,
+            TomlToken::Basic(text, true) => unescape(&text, line)?,
+            TomlToken::Basic(text, false) | TomlToken::Raw(text) => text,
             _ => String::new(),
         });
         Ok(())
@@ -322,21 +322,21 @@ impl Reader<'_> {
         let line = self.lexer.line();
         let fault = |message| Fault { line, message };
         Ok(match token {
-            Token::Basic(text, false) | Token::Raw(text) => text.into(),
-            Token::Basic(text, true) => unescape(&text, line)?.into(),
-            Token::Multiline(text) => unescape(&joined_lines(without_first_break(&text)), line)?.into(),
-            Token::RawMultiline(text) => without_first_break(&text).into(),
-            Token::Bool(b) => b.into(),
-            Token::Integer(text) => integer(&text).map_err(fault)?,
-            Token::Float(text) => float(&text).map_err(fault)?,
-            Token::Datetime(text) => date(&text).map_err(fault)?,
-            Token::Array | Token::InlineTable => {
+            TomlToken::Basic(text, false) | TomlToken::Raw(text) => text.into(),
+            TomlToken::Basic(text, true) => unescape(&text, line)?.into(),
+            TomlToken::Multiline(text) => unescape(&joined_lines(without_first_break(&text)), line)?.into(),
+            TomlToken::RawMultiline(text) => without_first_break(&text).into(),
+            TomlToken::Bool(b) => b.into(),
+            TomlToken::Integer(text) => integer(&text).map_err(fault)?,
+            TomlToken::Float(text) => float(&text).map_err(fault)?,
+            TomlToken::Datetime(text) => date(&text).map_err(fault)?,
+            TomlToken::Array | TomlToken::InlineTable => {
                 self.lexer.ignore();
                 self.depth += 1;
                 if self.depth > MAX_DEPTH {
                     return Err(fault("value is nested too deeply".into()));
                 }
-                let value = if matches!(token, Token::Array) { self.array()? } else { self.inline_table(in_list)? };
+                let value = if matches!(token, TomlToken::Array) { self.array()? } else { self.inline_table(in_list)? };
                 self.depth -= 1;
                 value
             }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 /// What one document of a template may be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Document {
+pub struct TemplateDocument {
     /// The files that may make it.
     pub files: BTreeSet<Box<str>>,
     /// The values that its `apiVersion:` may have; empty if that is not known.
@@ -52,7 +52,7 @@ pub fn documents(
     text: &str,
     is_part: bool,
     resolve: impl Fn(&str, Option<char>) -> BTreeSet<String>,
-    mut found: impl FnMut(Document),
+    mut found: impl FnMut(TemplateDocument),
 ) {
     for part in split(text) {
         if TEST.is_match(&part) {
@@ -79,7 +79,7 @@ fn document(
     kinds: &[Line<'_>],
     is_part: bool,
     resolve: &impl Fn(&str, Option<char>) -> BTreeSet<String>,
-) -> Option<Document> {
+) -> Option<TemplateDocument> {
     // Objects begin at the left-most level at which there is a kind.
     let mut top: Vec<&Line<'_>> = kinds.iter().filter(|line| line.indent == 0).collect();
     if is_part
@@ -97,7 +97,7 @@ fn document(
     }
     let of_object = |line: &&Line<'_>| line.indent == first || !items.is_empty();
     let versions = apis.iter().filter(of_object).flat_map(|line| resolve(line.value, Some('/')));
-    let mut document = Document {
+    let mut document = TemplateDocument {
         api_versions: versions.map(|text| unquoted(&text)).filter(|text| VERSION.is_match(text)).collect(),
         ..Document::default()
     };

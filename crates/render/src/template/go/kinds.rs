@@ -4,7 +4,7 @@
 //! `apiVersion:` prints is known if it is constant: a text, a text that a helper prints, or a default of the values.
 
 use super::ast::{Command, Expr, ExprKind, Fields, Node, Pipe, Source, Template};
-pub use super::documents::Document;
+pub use super::documents::TemplateDocument;
 use super::documents::{MARK, documents, mark};
 use super::render::TemplateSet;
 use crate::template::stack;
@@ -33,7 +33,7 @@ pub struct Lookup {
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
     /// The documents, by the name of their template.
-    pub documents: Vec<Document>,
+    pub documents: Vec<TemplateDocument>,
     /// The calls of `lookup`.
     pub lookups: Vec<Lookup>,
 }
@@ -61,7 +61,7 @@ impl TemplateSet {
             reader.flatten(&template.body, &mut text);
             let resolve = |value: &str, separator| reader.resolve(value, separator);
             documents(&text, is_part, resolve, |document| {
-                kinds.documents.push(Document { files: files.clone(), ..document });
+                kinds.documents.push(TemplateDocument { files: files.clone(), ..document });
             });
             reader.lookups(files, &mut kinds.lookups);
         }

@@ -1,5 +1,5 @@
 use super::TemplateSet;
-use super::kinds::{Document, Lookup};
+use super::kinds::{Lookup, TemplateDocument};
 use crate::template::functions;
 
 /// The pairs of a template, and what it looks up.
@@ -14,7 +14,7 @@ fn read(text: &str) -> (String, String) {
     };
     let kinds = set.kinds(&["c/templates/a.yaml"], &defaults);
     let join = |texts: &std::collections::BTreeSet<String>| texts.iter().cloned().collect::<Vec<_>>().join("|");
-    let document = |d: &Document| format!("{} {}", join(&d.api_versions), join(&d.kinds));
+    let document = |d: &TemplateDocument| format!("{} {}", join(&d.api_versions), join(&d.kinds));
     let lookup = |l: &Lookup| format!("{} {} {:?}", join(&l.api_versions), join(&l.kinds), l.namespace);
     let documents: Vec<_> = kinds.documents.iter().map(document).collect();
     (documents.join(", "), kinds.lookups.iter().map(lookup).collect::<Vec<_>>().join(", "))

@@ -6,7 +6,7 @@ use memchr::memmem;
 
 /// The kinds of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     Error,
     Eof,
     Bool,
@@ -44,7 +44,7 @@ pub enum Kind {
     With,
 }
 
-impl Kind {
+impl TokenKind {
     fn keyword(word: &[u8]) -> Option<Self> {
         Some(match word {
             b"block" => Self::Block,
@@ -71,7 +71,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Token {
     /// What it is.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// First byte.
     pub start: u32,
     /// One past the last byte.
@@ -82,7 +82,7 @@ pub struct Token {
 
 impl Token {
     /// What stands in a token buffer before anything was read.
-    pub const NONE: Self = Self { kind: Kind::Eof, start: 0, end: 0, line: 0 };
+    pub const NONE: Self = Self { kind: TokenKind::Eof, start: 0, end: 0, line: 0 };
 }
 
 /// Cuts one text.
@@ -182,8 +182,8 @@ impl<'s> Lexer<'s> {
     pub fn show(&self, token: Token) -> String {
         let text = self.bytes(token);
         match token.kind {
-            Kind::Eof => "EOF".into(),
-            Kind::Error => self.error.clone(),
+            TokenKind::Eof => "EOF".into(),
+            TokenKind::Error => self.error.clone(),
             kind if kind.is_keyword() => format!("<{}>", String::from_utf8_lossy(text)),
             _ if text.len() > 10 => {
                 let mut cut = 0;
@@ -201,7 +201,7 @@ impl<'s> Lexer<'s> {
         &self.error
     }
 
-    /// The next token; after the end, [`Kind::Eof`] again and again.
+    /// The next token; after the end, [`TokenKind::Eof`] again and again.
     pub fn next_token(&mut self) -> Token {
         if self.inside_action { self.inside_action() } else { self.text_or_delim() }
     }
@@ -229,11 +229,11 @@ impl<'s> Lexer<'s> {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the parser refuses texts of 4 GiB")]
-    fn token(&self, kind: Kind, end: usize) -> Token {
+    fn token(&self, kind: TokenKind, end: usize) -> Token {
         Token { kind, start: self.start as u32, end: end as u32, line: self.start_line as u32 }
     }
 
-    fn emit(&mut self, kind: Kind) -> Token {
+    fn emit(&mut self, kind: TokenKind) -> Token {
         let token = self.token(kind, self.pos);
         self.start = self.pos;
         self.start_line = self.line;
@@ -250,7 +250,7 @@ impl<'s> Lexer<'s> {
 
     fn fail(&mut self, message: impl Into<String>) -> Token {
         self.error = message.into();
-        let token = self.token(Kind::Error, self.start);
+        let token = self.token(TokenKind::Error, self.start);
         self.end = self.pos;
         self.start = self.pos;
         token
@@ -261,11 +261,11 @@ impl<'s> Lexer<'s> {
             let rest = self.rest();
             let Some(length) = left_delim(rest) else {
                 if rest.is_empty() {
-                    return self.emit(Kind::Eof);
+                    return self.emit(TokenKind::Eof);
                 }
                 self.line += count_lines(rest);
                 self.pos = self.end;
-                return self.emit(Kind::Text);
+                return self.emit(TokenKind::Text);
             };
             if length > 0 {
                 let delim = self.pos + length;
@@ -277,7 +277,7 @@ impl<'s> Lexer<'s> {
                 };
                 self.line += count_lines(&text[..kept]);
                 self.pos += kept;
-                let token = self.emit(Kind::Text);
+                let token = self.emit(TokenKind::Text);
                 self.skip_to(delim);
                 if kept > 0 {
                     return token;
@@ -298,7 +298,7 @@ impl<'s> Lexer<'s> {
             return self.comment();
         }
         self.pos = after_delim;
-        let token = self.emit(Kind::LeftDelim);
+        let token = self.emit(TokenKind::LeftDelim);
         self.inside_action = true;
         self.skip_to(after_delim + marker);
         self.paren_depth = 0;
@@ -341,7 +341,7 @@ impl<'s> Lexer<'s> {
             self.skip_to(self.pos + 2);
         }
         self.pos += RIGHT_DELIM.len();
-        let token = self.emit(Kind::RightDelim);
+        let token = self.emit(TokenKind::RightDelim);
         if trims {
             self.skip_blanks();
         }
@@ -360,14 +360,14 @@ impl<'s> Lexer<'s> {
         match c {
             'a'..='z' | 'A'..='Z' | '_' => self.identifier(),
             ' ' | '\t' | '\r' | '\n' => self.space(),
-            '"' => self.quoted(b'"', Kind::Str, "unterminated quoted string"),
-            '\'' => self.quoted(b'\'', Kind::CharConstant, "unterminated character constant"),
+            '"' => self.quoted(b'"', TokenKind::Str, "unterminated quoted string"),
+            '\'' => self.quoted(b'\'', TokenKind::CharConstant, "unterminated character constant"),
             '`' => self.raw_string(),
             '+' | '-' | '0'..='9' => self.number(),
             '.' => match self.rest().get(1) {
                 Some(b) if !b.is_ascii_digit() => {
                     self.bump();
-                    self.field_or_variable(Kind::Field)
+                    self.field_or_variable(TokenKind::Field)
                 }
                 _ => self.number(),
             },
@@ -381,27 +381,27 @@ impl<'s> Lexer<'s> {
 
     fn punctuation(&mut self, c: char) -> Token {
         match c {
-            '=' => self.emit(Kind::Assign),
+            '=' => self.emit(TokenKind::Assign),
             ':' => {
                 if self.bump() != Some('=') {
                     return self.fail("expected :=");
                 }
-                self.emit(Kind::Declare)
+                self.emit(TokenKind::Declare)
             }
-            '|' => self.emit(Kind::Pipe),
-            '$' => self.field_or_variable(Kind::Variable),
+            '|' => self.emit(TokenKind::Pipe),
+            '$' => self.field_or_variable(TokenKind::Variable),
             '(' => {
                 self.paren_depth += 1;
-                self.emit(Kind::LeftParen)
+                self.emit(TokenKind::LeftParen)
             }
             ')' => {
                 if self.paren_depth == 0 {
                     return self.fail("unexpected right paren");
                 }
                 self.paren_depth -= 1;
-                self.emit(Kind::RightParen)
+                self.emit(TokenKind::RightParen)
             }
-            c if c.is_ascii_graphic() => self.emit(Kind::Char),
+            c if c.is_ascii_graphic() => self.emit(TokenKind::Char),
             c => self.fail(format!("unrecognized character in action: {}", quote::unicode(c))),
         }
     }
@@ -413,7 +413,7 @@ impl<'s> Lexer<'s> {
             && *next != b'-'
         {
             self.pos += 1;
-            return self.emit(Kind::Space);
+            return self.emit(TokenKind::Space);
         }
         let count = self.rest().iter().take_while(|&&b| is_space(b)).count();
         self.line += count_lines(&self.text[self.pos..self.pos + count]);
@@ -429,7 +429,7 @@ impl<'s> Lexer<'s> {
                 return self.right_delim(true);
             }
         }
-        self.emit(Kind::Space)
+        self.emit(TokenKind::Space)
     }
 
     fn identifier(&mut self) -> Token {
@@ -439,16 +439,16 @@ impl<'s> Lexer<'s> {
         }
         let word = &self.text[self.start..self.pos];
         let kind = match word {
-            b"true" | b"false" => Kind::Bool,
-            _ => Kind::keyword(word).unwrap_or(Kind::Identifier),
+            b"true" | b"false" => TokenKind::Bool,
+            _ => TokenKind::keyword(word).unwrap_or(TokenKind::Identifier),
         };
         self.emit(kind)
     }
 
     /// The rest of a field or variable whose first character has been read.
-    fn field_or_variable(&mut self, kind: Kind) -> Token {
+    fn field_or_variable(&mut self, kind: TokenKind) -> Token {
         if self.at_terminator() {
-            return self.emit(if kind == Kind::Variable { kind } else { Kind::Dot });
+            return self.emit(if kind == TokenKind::Variable { kind } else { TokenKind::Dot });
         }
         self.word();
         if !self.at_terminator() {
@@ -482,7 +482,7 @@ impl<'s> Lexer<'s> {
         )
     }
 
-    fn quoted(&mut self, quote: u8, kind: Kind, unterminated: &str) -> Token {
+    fn quoted(&mut self, quote: u8, kind: TokenKind, unterminated: &str) -> Token {
         self.pos += 1;
         loop {
             // What is in between does not matter, nor how many bytes a character has.
@@ -506,17 +506,17 @@ impl<'s> Lexer<'s> {
         self.line += count_lines(&self.text[self.pos..end]);
         self.pos = end;
         match length {
-            Some(_) => self.emit(Kind::RawString),
+            Some(_) => self.emit(TokenKind::RawString),
             None => self.fail("unterminated raw quoted string"),
         }
     }
 
     fn number(&mut self) -> Token {
         let mut ok = self.scan_number();
-        let mut kind = Kind::Number;
+        let mut kind = TokenKind::Number;
         if ok && matches!(self.peek(), Some('+' | '-')) {
             ok = self.scan_number() && self.text[self.pos - 1] == b'i';
-            kind = Kind::Complex;
+            kind = TokenKind::Complex;
         }
         if ok {
             return self.emit(kind);

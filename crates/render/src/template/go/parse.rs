@@ -5,7 +5,7 @@
 
 use super::ast::{Branch, Call, Command, Expr, ExprKind, Fields, Node, Number, Pipe, Source, Span, Template, Variable};
 use super::builtins::Functions;
-use super::lex::{Kind, Lexer, Token};
+use super::lex::{Lexer, Token, TokenKind};
 use super::{number, quote};
 use crate::template::stack;
 use smallvec::SmallVec;
@@ -170,7 +170,7 @@ impl Parser<'_> {
     fn next_non_space(&mut self) -> Token {
         loop {
             let token = self.next();
-            if token.kind != Kind::Space {
+            if token.kind != TokenKind::Space {
                 return token;
             }
         }
@@ -182,7 +182,7 @@ impl Parser<'_> {
         token
     }
 
-    fn expect(&mut self, kind: Kind, context: &str) -> Parse<Token> {
+    fn expect(&mut self, kind: TokenKind, context: &str) -> Parse<Token> {
         let token = self.next_non_space();
         if token.kind == kind { Ok(token) } else { self.unexpected(token, context) }
     }
@@ -194,7 +194,7 @@ impl Parser<'_> {
     }
 
     fn unexpected<T>(&self, token: Token, context: &str) -> Parse<T> {
-        if token.kind != Kind::Error {
+        if token.kind != TokenKind::Error {
             return self.error(format!("unexpected {} in {context}", self.lexer.show(token)));
         }
         let message = self.lexer.error();
@@ -212,13 +212,13 @@ impl Parser<'_> {
         let mut body = Vec::new();
         loop {
             match self.peek().kind {
-                Kind::Eof => {
+                TokenKind::Eof => {
                     body.shrink_to_fit();
                     return Ok(body);
                 }
-                Kind::LeftDelim => {
+                TokenKind::LeftDelim => {
                     let delim = self.next();
-                    if self.next_non_space().kind == Kind::Define {
+                    if self.next_non_space().kind == TokenKind::Define {
                         self.definition()?;
                         continue;
                     }
@@ -255,7 +255,7 @@ impl Parser<'_> {
         let outer = mem::take(&mut self.tree);
         let token = self.next_non_space();
         let name = self.template_name(token, CONTEXT)?;
-        self.expect(Kind::RightDelim, CONTEXT)?;
+        self.expect(TokenKind::RightDelim, CONTEXT)?;
         let body = self.sub_template(CONTEXT)?;
         self.add(Template { name, source: Arc::clone(&self.source), body })?;
         self.tree = outer;
@@ -271,7 +271,7 @@ impl Parser<'_> {
     }
 
     fn template_name(&mut self, token: Token, context: &str) -> Parse<Box<str>> {
-        if !matches!(token.kind, Kind::Str | Kind::RawString) {
+        if !matches!(token.kind, TokenKind::Str | TokenKind::RawString) {
             return self.unexpected(token, context);
         }
         match quote::unquote(self.lexer.bytes(token)) {
@@ -282,7 +282,7 @@ impl Parser<'_> {
 
     fn item_list(&mut self) -> Parse<(Vec<Node>, Item)> {
         let mut list = SmallVec::<[Node; 6]>::new();
-        while self.peek_non_space().kind != Kind::Eof {
+        while self.peek_non_space().kind != TokenKind::Eof {
             match self.text_or_action()? {
                 Item::Node(node) => list.push(node),
                 end => return Ok((exact(list), end)),
@@ -294,8 +294,8 @@ impl Parser<'_> {
     fn text_or_action(&mut self) -> Parse<Item> {
         let token = self.next_non_space();
         match token.kind {
-            Kind::Text => Ok(Item::Node(Node::Text(span(token)))),
-            Kind::LeftDelim => {
+            TokenKind::Text => Ok(Item::Node(Node::Text(span(token)))),
+            TokenKind::LeftDelim => {
                 self.tree.action_line = token.line;
                 let item = self.action();
                 self.tree.action_line = 0;
@@ -308,28 +308,28 @@ impl Parser<'_> {
     fn action(&mut self) -> Parse<Item> {
         let token = self.next_non_space();
         let node = match token.kind {
-            Kind::Block => self.block()?,
-            Kind::Break => self.jump("{{break}}", Node::Break(position(token)))?,
-            Kind::Continue => self.jump("{{continue}}", Node::Continue(position(token)))?,
-            Kind::Else => {
+            TokenKind::Block => self.block()?,
+            TokenKind::Break => self.jump("{{break}}", Node::Break(position(token)))?,
+            TokenKind::Continue => self.jump("{{continue}}", Node::Continue(position(token)))?,
+            TokenKind::Else => {
                 // `{{else if` and `{{else with` leave their keyword for the control that they belong to.
-                if !matches!(self.peek_non_space().kind, Kind::If | Kind::With) {
-                    self.expect(Kind::RightDelim, "else")?;
+                if !matches!(self.peek_non_space().kind, TokenKind::If | TokenKind::With) {
+                    self.expect(TokenKind::RightDelim, "else")?;
                 }
                 return Ok(Item::Else);
             }
-            Kind::End => {
-                self.expect(Kind::RightDelim, "end")?;
+            TokenKind::End => {
+                self.expect(TokenKind::RightDelim, "end")?;
                 return Ok(Item::End);
             }
-            Kind::If => self.control(Control::If)?,
-            Kind::Range => self.control(Control::Range)?,
-            Kind::With => self.control(Control::With)?,
-            Kind::Template => self.template_call()?,
+            TokenKind::If => self.control(Control::If)?,
+            TokenKind::Range => self.control(Control::Range)?,
+            TokenKind::With => self.control(Control::With)?,
+            TokenKind::Template => self.template_call()?,
             _ => {
                 self.backup();
                 self.peek();
-                Node::Action(self.pipeline("command", Kind::RightDelim)?)
+                Node::Action(self.pipeline("command", TokenKind::RightDelim)?)
             }
         };
         Ok(Item::Node(node))
@@ -337,7 +337,7 @@ impl Parser<'_> {
 
     fn jump(&mut self, statement: &str, node: Node) -> Parse<Node> {
         let token = self.next_non_space();
-        if token.kind != Kind::RightDelim {
+        if token.kind != TokenKind::RightDelim {
             return self.unexpected(token, statement);
         }
         if self.tree.range_depth == 0 {
@@ -351,9 +351,9 @@ impl Parser<'_> {
         let token = self.next_non_space();
         let name = self.template_name(token, CONTEXT)?;
         let mut pipe = None;
-        if self.next_non_space().kind != Kind::RightDelim {
+        if self.next_non_space().kind != TokenKind::RightDelim {
             self.backup();
-            pipe = Some(self.pipeline(CONTEXT, Kind::RightDelim)?);
+            pipe = Some(self.pipeline(CONTEXT, TokenKind::RightDelim)?);
         }
         Ok(Node::Template(Box::new(Call { pos: position(token), name, pipe })))
     }
@@ -362,7 +362,7 @@ impl Parser<'_> {
         const CONTEXT: &str = "block clause";
         let token = self.next_non_space();
         let name = self.template_name(token, CONTEXT)?;
-        let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
+        let pipe = self.pipeline(CONTEXT, TokenKind::RightDelim)?;
         self.enter_control()?;
         let outer = mem::take(&mut self.tree);
         let (body, end) = self.item_list()?;
@@ -387,7 +387,7 @@ impl Parser<'_> {
 
     fn control(&mut self, control: Control) -> Parse<Node> {
         let variables = self.tree.variables.len();
-        let pipe = self.pipeline(control.keyword(), Kind::RightDelim)?;
+        let pipe = self.pipeline(control.keyword(), TokenKind::RightDelim)?;
         self.enter_control()?;
         let in_range = usize::from(control == Control::Range);
         self.tree.range_depth += in_range;
@@ -396,7 +396,7 @@ impl Parser<'_> {
         let mut otherwise = None;
         if let Item::Else = end {
             let chained = match (control, self.peek().kind) {
-                (Control::If, Kind::If) | (Control::With, Kind::With) => Some(control),
+                (Control::If, TokenKind::If) | (Control::With, TokenKind::With) => Some(control),
                 _ => None,
             };
             if let Some(control) = chained {
@@ -432,7 +432,7 @@ impl Parser<'_> {
         Variable { id: u32::try_from(id).unwrap_or(u32::MAX), name: span(token) }
     }
 
-    fn pipeline(&mut self, context: &str, end: Kind) -> Parse<Pipe> {
+    fn pipeline(&mut self, context: &str, end: TokenKind) -> Parse<Pipe> {
         let first = self.peek_non_space();
         let (variables, assign) = self.declarations(context)?;
         let variables = exact(variables).into_boxed_slice();
@@ -441,18 +441,18 @@ impl Parser<'_> {
             let token = self.next_non_space();
             match token.kind {
                 kind if kind == end => break,
-                Kind::Bool
-                | Kind::CharConstant
-                | Kind::Complex
-                | Kind::Dot
-                | Kind::Field
-                | Kind::Identifier
-                | Kind::Number
-                | Kind::Nil
-                | Kind::RawString
-                | Kind::Str
-                | Kind::Variable
-                | Kind::LeftParen => {
+                TokenKind::Bool
+                | TokenKind::CharConstant
+                | TokenKind::Complex
+                | TokenKind::Dot
+                | TokenKind::Field
+                | TokenKind::Identifier
+                | TokenKind::Number
+                | TokenKind::Nil
+                | TokenKind::RawString
+                | TokenKind::Str
+                | TokenKind::Variable
+                | TokenKind::LeftParen => {
                     self.backup();
                     let command = self.command()?;
                     pipe.commands.push(command);
@@ -477,29 +477,32 @@ impl Parser<'_> {
         let mut variables = SmallVec::new();
         loop {
             let token = self.peek_non_space();
-            if token.kind != Kind::Variable {
+            if token.kind != TokenKind::Variable {
                 return Ok((variables, false));
             }
             self.next();
             let after = self.peek();
             let next = self.peek_non_space();
-            let comma = next.kind == Kind::Char && self.lexer.bytes(next) == b",";
-            if matches!(next.kind, Kind::Assign | Kind::Declare) || comma {
+            let comma = next.kind == TokenKind::Char && self.lexer.bytes(next) == b",";
+            if matches!(next.kind, TokenKind::Assign | TokenKind::Declare) || comma {
                 self.next_non_space();
                 let variable = self.variable(token);
                 self.tree.variables.push(variable.id);
                 variables.push(variable);
                 if !comma {
-                    return Ok((variables, next.kind == Kind::Assign));
+                    return Ok((variables, next.kind == TokenKind::Assign));
                 }
                 if context != "range" || variables.len() >= 2 {
                     return self.error(format!("too many declarations in {context}"));
                 }
-                if !matches!(self.peek_non_space().kind, Kind::Variable | Kind::RightDelim | Kind::RightParen) {
+                if !matches!(
+                    self.peek_non_space().kind,
+                    TokenKind::Variable | TokenKind::RightDelim | TokenKind::RightParen
+                ) {
                     return self.error("range can only initialize variables");
                 }
             } else {
-                if after.kind == Kind::Space {
+                if after.kind == TokenKind::Space {
                     self.backup3(token, after);
                 } else {
                     self.backup2(token);
@@ -519,9 +522,9 @@ impl Parser<'_> {
             }
             let token = self.next();
             match token.kind {
-                Kind::Space => continue,
-                Kind::RightDelim | Kind::RightParen => self.backup(),
-                Kind::Pipe => {}
+                TokenKind::Space => continue,
+                TokenKind::RightDelim | TokenKind::RightParen => self.backup(),
+                TokenKind::Pipe => {}
                 _ => return self.unexpected(token, "operand"),
             }
             break;
@@ -536,13 +539,13 @@ impl Parser<'_> {
         let mut fields: SmallVec<[Span; 8]> = SmallVec::new();
         let Some(mut term) = self.term(&mut fields)? else { return Ok(None) };
         let first = self.peek();
-        if first.kind != Kind::Field {
+        if first.kind != TokenKind::Field {
             if let ExprKind::Field(all) = &mut term.kind {
                 *all = Box::from(&*fields);
             }
             return Ok(Some(term));
         }
-        while self.peek().kind == Kind::Field {
+        while self.peek().kind == TokenKind::Field {
             let token = self.next();
             fields.push(field_name(token));
         }
@@ -564,7 +567,7 @@ impl Parser<'_> {
     fn term(&mut self, fields: &mut SmallVec<[Span; 8]>) -> Parse<Option<Expr>> {
         let token = self.next_non_space();
         let kind = match token.kind {
-            Kind::Identifier => {
+            TokenKind::Identifier => {
                 let name = self.lexer.bytes(token);
                 match self.functions.get(name) {
                     Some(function) => ExprKind::Function(function),
@@ -573,9 +576,9 @@ impl Parser<'_> {
                     }
                 }
             }
-            Kind::Dot => ExprKind::Dot,
-            Kind::Nil => ExprKind::Nil,
-            Kind::Variable => {
+            TokenKind::Dot => ExprKind::Dot,
+            TokenKind::Nil => ExprKind::Nil,
+            TokenKind::Variable => {
                 let variable = self.variable(token);
                 if !self.tree.variables.contains(&variable.id) {
                     let name = quote::quoted(self.lexer.bytes(token));
@@ -583,22 +586,24 @@ impl Parser<'_> {
                 }
                 ExprKind::Variable(variable, Box::default())
             }
-            Kind::Field => {
+            TokenKind::Field => {
                 fields.push(field_name(token));
                 ExprKind::Field(Fields::default())
             }
-            Kind::Bool => ExprKind::Bool(self.lexer.bytes(token) == b"true"),
-            Kind::CharConstant | Kind::Complex | Kind::Number => ExprKind::Number(Box::new(self.number(token)?)),
-            Kind::LeftParen => {
+            TokenKind::Bool => ExprKind::Bool(self.lexer.bytes(token) == b"true"),
+            TokenKind::CharConstant | TokenKind::Complex | TokenKind::Number => {
+                ExprKind::Number(Box::new(self.number(token)?))
+            }
+            TokenKind::LeftParen => {
                 if self.tree.paren_depth >= MAX_PAREN_DEPTH || stack::is_exhausted() {
                     return self.error("max expression depth exceeded");
                 }
                 self.tree.paren_depth += 1;
-                let pipe = stack::deeper(|| self.pipeline("parenthesized pipeline", Kind::RightParen))?;
+                let pipe = stack::deeper(|| self.pipeline("parenthesized pipeline", TokenKind::RightParen))?;
                 self.tree.paren_depth -= 1;
                 return Ok(Some(Expr { pos: pipe.pos, kind: ExprKind::Pipe(Box::new(pipe)) }));
             }
-            Kind::Str | Kind::RawString => {
+            TokenKind::Str | TokenKind::RawString => {
                 let quoted = self.lexer.bytes(token);
                 let mut text = None;
                 if !quote::is_plain(quoted) {
@@ -619,7 +624,7 @@ impl Parser<'_> {
 
     fn number(&mut self, token: Token) -> Parse<Number> {
         let text = self.lexer.bytes(token);
-        match if token.kind == Kind::Complex { number::pair(text) } else { number::constant(text) } {
+        match if token.kind == TokenKind::Complex { number::pair(text) } else { number::constant(text) } {
             Ok(c) => Ok(Number {
                 int: c.int,
                 uint: c.uint,

@@ -16,12 +16,12 @@ pub struct Misplaced {
     /// The expression's source.
     pub expression: String,
     /// Where it stands.
-    pub place: Place,
+    pub place: ExpressionPlace,
 }
 
 /// Where an expression may not stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ExpressionPlace {
     /// In a quoted text.
     Quotes,
     /// As the key of a mapping.
@@ -38,24 +38,24 @@ impl fmt::Display for Misplaced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let x = &self.expression;
         match self.place {
-            Place::Quotes => {
+            ExpressionPlace::Quotes => {
                 write!(
                     f,
                     "the expression `{{{{ {x} }}}}` stands inside quotes, but prints its own: leave the quotes \
                            out, and join text inside the expression, as in `{{{{ {x} ~ '-web' }}}}`"
                 )
             }
-            Place::Key => write!(
+            ExpressionPlace::Key => write!(
                 f,
                 "the expression `{{{{ {x} }}}}` stands as a key, where a value could break the YAML: build the whole \
                  mapping in one expression, as in `{{{{ {{{x}: 'value'}} }}}}`, or write the key out"
             ),
-            Place::BlockScalar => write!(
+            ExpressionPlace::BlockScalar => write!(
                 f,
                 "the expression `{{{{ {x} }}}}` stands in a block scalar (`|` or `>`), where a value could break out: \
                  make the whole value one expression, as in `key: {{{{ 'text ' ~ {x} }}}}`"
             ),
-            Place::BesideText => write!(
+            ExpressionPlace::BesideText => write!(
                 f,
                 "the expression `{{{{ {x} }}}}` stands beside plain text, but prints quotes: make the whole value one \
                  expression, as in `{{{{ {x} ~ '-web' }}}}`"
@@ -165,7 +165,7 @@ fn end_of(rest: &str, close: &str) -> Option<usize> {
     None
 }
 
-type Found = (usize, Place);
+type Found = (usize, ExpressionPlace);
 
 /// Follows YAML as far as needed to know whether a whole value may stand at a place.
 struct Scanner<'a> {
@@ -218,14 +218,14 @@ impl Scanner<'_> {
         }
         if let Some(parent) = lines.block {
             if column.cast_signed() > parent {
-                return self.skip_line(Some(Place::BlockScalar));
+                return self.skip_line(Some(ExpressionPlace::BlockScalar));
             }
             lines.block = None;
         }
         if let (Some(Unit::Mark(mark)), Some(parent)) = (self.peek(0), lines.plain)
             && column > parent
         {
-            return Err((mark, Place::BesideText));
+            return Err((mark, ExpressionPlace::BesideText));
         }
         if lines.flow == 0 {
             lines.plain = None;
@@ -245,7 +245,7 @@ impl Scanner<'_> {
                 Unit::Char('\n') => break,
                 Unit::Mark(mark) => {
                     if !fresh {
-                        return Err((mark, Place::BesideText));
+                        return Err((mark, ExpressionPlace::BesideText));
                     }
                     self.at += 1;
                     self.behind(mark, lines.flow)?;
@@ -282,7 +282,7 @@ impl Scanner<'_> {
                 }
                 Unit::Char('|' | '>') if fresh && lines.flow == 0 && self.block_header() => {
                     lines.block = Some(parent.map_or(-1, usize::cast_signed));
-                    return self.skip_line(Some(Place::BlockScalar));
+                    return self.skip_line(Some(ExpressionPlace::BlockScalar));
                 }
                 // A tag or an anchor goes before the value.
                 Unit::Char('!' | '&') if fresh => {
@@ -316,8 +316,8 @@ impl Scanner<'_> {
             None | Some(Unit::Char('\n')) => Ok(()),
             Some(Unit::Char('#')) if ahead > 0 => Ok(()),
             Some(Unit::Char(',' | ']' | '}')) if flow > 0 => Ok(()),
-            Some(Unit::Char(':')) if self.blank(ahead + 1) || flow > 0 => Err((mark, Place::Key)),
-            _ => Err((mark, Place::BesideText)),
+            Some(Unit::Char(':')) if self.blank(ahead + 1) || flow > 0 => Err((mark, ExpressionPlace::Key)),
+            _ => Err((mark, ExpressionPlace::BesideText)),
         }
     }
 
@@ -326,7 +326,7 @@ impl Scanner<'_> {
         while let Some(unit) = self.peek(0) {
             self.at += 1;
             match unit {
-                Unit::Mark(mark) => return Err((mark, Place::Quotes)),
+                Unit::Mark(mark) => return Err((mark, ExpressionPlace::Quotes)),
                 Unit::Char('\\') if quote == '"' => self.at += 1,
                 Unit::Char(c) if c == quote => {
                     if quote == '\'' && self.is(0, '\'') {
@@ -354,7 +354,7 @@ impl Scanner<'_> {
     }
 
     /// Skips to the next line. An expression on the way is an error where a place is given.
-    fn skip_line(&mut self, place: Option<Place>) -> Result<(), Found> {
+    fn skip_line(&mut self, place: Option<ExpressionPlace>) -> Result<(), Found> {
         while let Some(unit) = self.peek(0) {
             self.at += 1;
             match (unit, place) {
@@ -369,7 +369,7 @@ impl Scanner<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, check};
+    use super::{ExpressionPlace, check};
 
     #[test]
     fn an_expression_may_stand_where_a_whole_value_may() {
@@ -401,22 +401,22 @@ mod tests {
     #[test]
     fn an_expression_anywhere_else_is_refused_with_its_place() {
         for (template, line, place) in [
-            ("a: '{{ values.a }}'", 1, Place::Quotes),
-            ("a: \"x {{ values.a }}\"", 1, Place::Quotes),
-            ("a: \"x\n  {{ values.a }}\"", 2, Place::Quotes),
-            ("b: 1\n{{ values.a }}: 1", 2, Place::Key),
-            ("a: {{ '{' }} {{ values.a }}: 1}", 1, Place::BesideText),
-            ("a: { {{ values.a }}: 1}", 1, Place::Key),
-            ("a: |\n  x: {{ values.a }}", 2, Place::BlockScalar),
-            ("- a: >2-\n    {{ values.a }}", 2, Place::BlockScalar),
-            ("- |\n  {{ values.a }}", 2, Place::BlockScalar),
-            ("a: {{ values.a }}-web", 1, Place::BesideText),
-            ("a: web-{{ values.a }}", 1, Place::BesideText),
-            ("a: {{ values.a }}{{ values.b }}", 1, Place::BesideText),
-            ("a: {{ values.a }} {{ values.b }}", 1, Place::BesideText),
-            ("a: text\n  {{ values.a }}", 2, Place::BesideText),
-            ("name{{ values.a }}: 1", 1, Place::BesideText),
-            ("a: {% if x -%}\n  x{{ values.a }}\n{% endif %}", 2, Place::BesideText),
+            ("a: '{{ values.a }}'", 1, ExpressionPlace::Quotes),
+            ("a: \"x {{ values.a }}\"", 1, ExpressionPlace::Quotes),
+            ("a: \"x\n  {{ values.a }}\"", 2, ExpressionPlace::Quotes),
+            ("b: 1\n{{ values.a }}: 1", 2, ExpressionPlace::Key),
+            ("a: {{ '{' }} {{ values.a }}: 1}", 1, ExpressionPlace::BesideText),
+            ("a: { {{ values.a }}: 1}", 1, ExpressionPlace::Key),
+            ("a: |\n  x: {{ values.a }}", 2, ExpressionPlace::BlockScalar),
+            ("- a: >2-\n    {{ values.a }}", 2, ExpressionPlace::BlockScalar),
+            ("- |\n  {{ values.a }}", 2, ExpressionPlace::BlockScalar),
+            ("a: {{ values.a }}-web", 1, ExpressionPlace::BesideText),
+            ("a: web-{{ values.a }}", 1, ExpressionPlace::BesideText),
+            ("a: {{ values.a }}{{ values.b }}", 1, ExpressionPlace::BesideText),
+            ("a: {{ values.a }} {{ values.b }}", 1, ExpressionPlace::BesideText),
+            ("a: text\n  {{ values.a }}", 2, ExpressionPlace::BesideText),
+            ("name{{ values.a }}: 1", 1, ExpressionPlace::BesideText),
+            ("a: {% if x -%}\n  x{{ values.a }}\n{% endif %}", 2, ExpressionPlace::BesideText),
         ] {
             let found = check(template).unwrap_err();
             assert_eq!((found.line, found.place), (line, place), "{template}");

@@ -28,16 +28,16 @@ pub enum Content {
     /// A text and its style.
     Scalar(String, Style),
     /// Items; whether in brackets.
-    Sequence(Vec<Node>, bool),
+    Sequence(Vec<CommentedNode>, bool),
     /// Keys and values; whether in braces.
-    Mapping(Vec<(Node, Node)>, bool),
+    Mapping(Vec<(CommentedNode, Node)>, bool),
     /// The name of an anchor.
     Alias(String),
 }
 
 /// A node with its comments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct CommentedNode {
     /// What it is.
     pub content: Content,
     /// Its tag as written.
@@ -54,7 +54,7 @@ pub struct Node {
     end: At,
 }
 
-impl Node {
+impl CommentedNode {
     /// A scalar without comments.
     pub fn scalar(text: &str, style: Style) -> Self {
         Self::new(Content::Scalar(text.to_owned(), style))
@@ -98,7 +98,7 @@ pub struct Document {
     /// Comments above that a blank line parts from the content.
     pub head: String,
     /// Its content.
-    pub root: Node,
+    pub root: CommentedNode,
     /// Comments below that a blank line parts from the content.
     pub foot: String,
 }
@@ -149,7 +149,7 @@ fn build<'a>(
     rest: &mut impl Iterator<Item = (Event<'a>, Span)>,
     names: &HashMap<usize, String>,
     lines: &[&str],
-) -> Node {
+) -> CommentedNode {
     let (mut start, mut end) = (place(&span.start), place(&span.end));
     let mut children = |last: fn(&Event<'_>) -> bool| {
         let mut nodes = Vec::new();
@@ -196,7 +196,7 @@ fn build<'a>(
         _ => (Content::Scalar(String::new(), Style::Plain), 0, None),
     };
     let tag = tag.map(|tag: std::borrow::Cow<'_, Tag>| tag.original());
-    Node { tag, anchor: names.get(&anchor).cloned(), start, end, ..Node::new(content) }
+    CommentedNode { tag, anchor: names.get(&anchor).cloned(), start, end, ..Node::new(content) }
 }
 
 /// Where the header of a block scalar is; its place may be that of its text.
@@ -288,7 +288,7 @@ struct Reader {
 
 /// Calls for each key and each item of block collections with where it begins and ends, in the order of the text. The
 /// column is that of the key above.
-fn visit(node: &mut Node, column: Option<usize>, seen: &mut impl FnMut(&mut Node, Kind, At, At)) {
+fn visit(node: &mut CommentedNode, column: Option<usize>, seen: &mut impl FnMut(&mut CommentedNode, Kind, At, At)) {
     match &mut node.content {
         Content::Mapping(pairs, false) => {
             for (key, value) in pairs {
@@ -311,7 +311,7 @@ fn visit(node: &mut Node, column: Option<usize>, seen: &mut impl FnMut(&mut Node
 }
 
 /// Where the last content of a node ends.
-fn last(node: &Node) -> At {
+fn last(node: &CommentedNode) -> At {
     match &node.content {
         Content::Mapping(pairs, false) => pairs.last().map_or(node.end, |(key, value)| last(value).max(key.end)),
         Content::Sequence(items, false) => items.last().map_or(node.end, last),
@@ -329,7 +329,7 @@ fn join(comments: &mut String, text: &str) {
 
 impl Reader {
     /// Assigns each comment to a node; returns those of the document.
-    fn attach(&mut self, root: &mut Node, lines: &[&str]) -> (String, String) {
+    fn attach(&mut self, root: &mut CommentedNode, lines: &[&str]) -> (String, String) {
         let mut sites = Vec::new();
         visit(root, None, &mut |_, kind, (line, column), (end, _)| {
             sites.push(Site { line, column, number: sites.len(), end, kind });
@@ -477,8 +477,8 @@ fn document_head(head: &mut String) -> String {
 }
 
 /// Assigns a comment to the node that ends before it on its line; returns whether there is one.
-fn behind_node(root: &mut Node, comment: &Comment) -> bool {
-    fn find<'n>(node: &'n mut Node, comment: &Comment, best: &mut Option<(At, &'n mut String)>) {
+fn behind_node(root: &mut CommentedNode, comment: &Comment) -> bool {
+    fn find<'n>(node: &'n mut CommentedNode, comment: &Comment, best: &mut Option<(At, &'n mut String)>) {
         let is_block = matches!(node.content, Content::Scalar(_, Style::Literal | Style::Folded));
         let is_open = matches!(node.content, Content::Mapping(_, false) | Content::Sequence(_, false));
         let end = if is_block { node.start } else { node.end };

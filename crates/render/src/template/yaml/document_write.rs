@@ -1,6 +1,6 @@
 //! Documents as go-yaml v3 writes them with an indent of two and lists that are not indented below their keys.
 
-use super::document::{Content, Document, Node, Style};
+use super::document::{CommentedNode, Content, Document, Style};
 use super::emit::{Analysis, Emitter, Place, Style as Library, is_break};
 
 /// The longest text that may be a key without `? `.
@@ -121,7 +121,7 @@ impl Writer {
         }
     }
 
-    fn node(&mut self, node: &Node, place: Place, line: &str) {
+    fn node(&mut self, node: &CommentedNode, place: Place, line: &str) {
         if let Some(anchor) = &node.anchor {
             self.out.indicator(format!("&{anchor}").as_bytes(), true, false, false);
         }
@@ -140,7 +140,7 @@ impl Writer {
         }
     }
 
-    fn flow_sequence(&mut self, items: &[Node]) {
+    fn flow_sequence(&mut self, items: &[CommentedNode]) {
         self.out.indicator(b"[", true, true, false);
         self.flow += 1;
         for (i, item) in items.iter().enumerate() {
@@ -153,7 +153,7 @@ impl Writer {
         self.out.indicator(b"]", false, false, false);
     }
 
-    fn flow_mapping(&mut self, pairs: &[(Node, Node)]) {
+    fn flow_mapping(&mut self, pairs: &[(CommentedNode, CommentedNode)]) {
         self.out.indicator(b"{", true, true, false);
         self.flow += 1;
         for (i, (key, value)) in pairs.iter().enumerate() {
@@ -168,7 +168,7 @@ impl Writer {
         self.out.indicator(b"}", false, false, false);
     }
 
-    fn sequence(&mut self, items: &[Node], place: Place) {
+    fn sequence(&mut self, items: &[CommentedNode], place: Place) {
         let indent = match place.indent {
             None => 0,
             // The items of a list under a key stand below the key.
@@ -187,7 +187,7 @@ impl Writer {
         }
     }
 
-    fn mapping(&mut self, pairs: &[(Node, Node)], place: Place) {
+    fn mapping(&mut self, pairs: &[(CommentedNode, CommentedNode)], place: Place) {
         let indent = place.indent.map_or(0, |indent| indent + 2);
         let place = Place { indent: Some(indent), in_mapping: true, simple_key: false };
         for (key, value) in pairs {
@@ -285,12 +285,12 @@ impl Writer {
 }
 
 /// Block scalars have their comment behind their head.
-fn has_own_line(node: &Node) -> bool {
+fn has_own_line(node: &CommentedNode) -> bool {
     matches!(&node.content, Content::Scalar(text, Style::Literal | Style::Folded)
         if Analysis::of(text, Library::Pretty).block)
 }
 
-fn is_simple(key: &Node) -> bool {
+fn is_simple(key: &CommentedNode) -> bool {
     match &key.content {
         Content::Scalar(text, _) => text.len() <= MAX_KEY && !text.contains(is_break),
         Content::Alias(_) => true,

@@ -3,13 +3,13 @@
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-use crate::kind::bounds;
-use crate::release::object::Object;
+use crate::bounds;
+use crate::object::Object;
 use crate::template::budget::{self, Spent};
 
 /// The conditions that an object must meet.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct PatchTarget {
     group: Option<Expression>,
     version: Option<Expression>,
     kind: Option<Expression>,
@@ -19,7 +19,7 @@ pub struct Target {
     annotations: Vec<Requirement>,
 }
 
-impl Target {
+impl PatchTarget {
     /// Reads one: regular expressions that match the whole, and selectors.
     pub fn parse(value: &Value) -> Result<Self, String> {
         let fields = value.as_object().ok_or("target: it is not an object")?;

@@ -8,17 +8,17 @@ mod target;
 
 use serde_json::{Map, Value};
 
-use super::object::{Gvk, Object};
+use super::{Gvk, Object};
+use crate::bounds;
 use crate::harm;
-use crate::kind::bounds;
 use crate::template::budget::{self, Budget, Limits, Spent};
 use json6902::Operation;
-use target::Target;
+use target::PatchTarget;
 
 /// One patch.
 #[derive(Clone, Debug)]
 pub struct Patch {
-    target: Option<Target>,
+    target: Option<PatchTarget>,
     content: Content,
     /// As it was written, for digests.
     source: Value,
@@ -88,7 +88,7 @@ fn parse_one(item: &Value, values: &mut usize) -> Result<Patch, String> {
     if let Some(unknown) = fields.keys().find(|k| !["patch", "target"].contains(&k.as_str())) {
         return Err(format!("unknown field {unknown:?}; there are patch and target"));
     }
-    let target = fields.get("target").filter(|t| !t.is_null()).map(Target::parse).transpose()?;
+    let target = fields.get("target").filter(|t| !t.is_null()).map(PatchTarget::parse).transpose()?;
     let content = match fields.get("patch") {
         Some(Value::String(text)) => {
             bounds::ANNOTATION.yaml(text.as_bytes()).map_err(|why| format!("a patch: {why}"))?
@@ -117,7 +117,7 @@ fn parse_one(item: &Value, values: &mut usize) -> Result<Patch, String> {
 /// Numbers of YAML as those of manifests.
 fn whole(body: Map<String, Value>) -> Map<String, Value> {
     let mut value = Value::Object(body);
-    super::object::make_whole(&mut value);
+    super::make_whole(&mut value);
     match value {
         Value::Object(body) => body,
         _ => Map::new(),
@@ -270,7 +270,7 @@ fn is_built_in(gvk: &Gvk) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{apply, parse};
-    use crate::release::object::Object;
+    use crate::object::Object;
     use serde_json::{Value, json};
 
     fn object(body: &Value) -> Object {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{copied, look};
-use crate::kind::bounds;
+use crate::bounds;
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ impl Operation {
         let given = || {
             let mut given =
                 value.get("value").cloned().ok_or_else(|| format!("the operation at {path} has no value"))?;
-            crate::release::object::make_whole(&mut given);
+            crate::object::make_whole(&mut given);
             Ok::<_, String>(given)
         };
         let from = || text("from").map(str::to_owned).ok_or_else(|| format!("the operation at {path} has no from"));

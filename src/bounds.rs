@@ -45,7 +45,7 @@ pub const OBJECT: usize = 16 << 20;
 /// What applying all patches to all objects of a release may cost. A step takes some 50 ns.
 pub const PATCHING: Limits = Limits { steps: Some(3_000_000), output: usize::MAX, memory: Some(128 << 20) };
 /// What a `targetPath` or a path of `overrideValues` may name. Helm takes indices up to 65536, and a list is as long as its largest index.
-pub const PATH: strvals::Limits = strvals::Limits { index: 1000, names: 30, indices: 30 };
+pub const PATH: strvals::PathLimits = strvals::PathLimits { index: 1000, names: 30, indices: 30 };
 
 /// Limits of one text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
