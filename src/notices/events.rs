@@ -71,7 +71,7 @@ pub const EVENTS: [Known; 25] = [
         NoticeEvent::CertificateMissing,
         "CertificateMissing",
         true,
-        "A `Certificate` of the release has not been issued, or is not valid any more, for five minutes.",
+        "A `Certificate` of the release has not been issued, or has been invalid, for five minutes.",
     ),
     known(NoticeEvent::Stalled, "Stalled", true, "The operator has given up until something changes."),
     known(
