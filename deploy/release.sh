@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Puts what a release consists of into a folder: release.sh FOLDER TARGET=PROGRAM...
-# TARGET is what rustc calls the machine, such as x86_64-unknown-linux-gnu, and PROGRAM the static program for it. `make release` builds them.
-# AGENTS="TARGET=PROGRAM..." are the agents for MariaDB, which come into an image of their own, IMAGE-agent.
-# IMAGE=registry.example.com/tillerman says under which name the image will be found; it is then in all that names it.
-# SIGN_KEY=FILE is a private key (P-256, PEM): each file gets a signature, FILE.sigstore.json, and provenance.sigstore.json states how all were
-# built. HELM_SIGN_KEY=NAME is the name of a key of GnuPG: the chart gets a provenance file, which `helm verify` accepts.
+# Writes all files of a release into a folder: release.sh FOLDER TARGET=PROGRAM...
+# TARGET is rustc's name of a platform, such as x86_64-unknown-linux-gnu, and PROGRAM the static program for it. `make release` builds them.
+# AGENTS="TARGET=PROGRAM..." are the agents for MariaDB, which get a separate image, IMAGE-agent.
+# IMAGE=registry.example.com/tillerman is the name of the image in the registry. All files of the release use this name.
+# SIGN_KEY=FILE is a private key (P-256, PEM). Each file gets a signature, FILE.sigstore.json, and provenance.sigstore.json describes how all of
+# them were built. HELM_SIGN_KEY=NAME is the name of a GnuPG key: the chart gets a provenance file, which `helm verify` accepts.
 # WITHOUT_IMAGE=1 leaves out the image, which needs static programs. The same sources and programs make the same files.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +19,7 @@ trap 'rm -rf "$work"' EXIT
 rm -rf "$out"
 mkdir -p "$out"
 
-# platform TARGET: the machine as Kubernetes calls it
+# platform TARGET: the name of the platform in Kubernetes
 platform() {
 	case $1 in
 	x86_64-*-linux-*) echo linux-amd64 ;;
@@ -34,7 +34,7 @@ archive() {
 	tar -C "$(dirname "$1")" --sort=name --numeric-owner --owner=0 --group=0 --mode=go=rX,u+rw --mtime=@0 -cf - "$(basename "$1")" | gzip -n9 >"$2"
 }
 
-# The programs. The first that runs here, or that of SELF, makes what programs make.
+# The programs. The first program that runs here, or the program SELF, generates the other files.
 self=${SELF:-}
 for pair in "$@"; do
 	target=${pair%%=*} program=${pair#*=}
@@ -89,11 +89,13 @@ for file in "$work/tillerman-bundle-$version"/manifests/tillerman{.clusterservic
 done
 archive "$work/tillerman-bundle-$version" "$out/tillerman-bundle-$version.tar.gz"
 
-# The notes: what the changelog says of this version.
-awk -v version="$version" '/^## / { found = ($2 == version); next } found' "$here/../CHANGELOG.md" | sed '/./,$!d' >"$out/notes.md"
+# The notes: the section of this version in the changelog, or the section of unreleased changes if the version has none.
+section() { awk -v name="[$1]" '/^## / { found = ($2 == name); next } /^\[[^]]*\]: / { next } found' "$here/../CHANGELOG.md" | sed '/./,$!d'; }
+section "$version" >"$out/notes.md"
+[ -s "$out/notes.md" ] || section Unreleased >"$out/notes.md"
 [ -s "$out/notes.md" ] || { echo "error: CHANGELOG.md has no section $version" >&2; exit 1; }
 
-# The image of all programs for Linux, and lists of what is in it (SPDX).
+# The image of all programs for Linux, and lists of its contents (SPDX).
 make_image() {
 	local pair target flags=() charts=() chart
 	for chart in "$here"/../charts/*/; do charts+=(--chart "${chart%/}"); done
@@ -116,7 +118,7 @@ else
 	echo "no image is made: this program has no command image"
 fi
 
-# chart_provenance ARCHIVE: what `helm package --sign` writes beside it
+# chart_provenance ARCHIVE: the file that `helm package --sign` writes next to it
 chart_provenance() {
 	{
 		cat "$work/tillerman/Chart.yaml"
@@ -127,7 +129,7 @@ chart_provenance() {
 
 (cd "$out" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
 
-# How it was built, in the words of SLSA: from which commit, by which compiler, with which locked dependencies, and for whom.
+# The provenance in the format of SLSA: the commit, the compiler, the locked dependencies and the parameters of the build.
 predicate() {
 	local lock commit
 	lock=$(sha256sum <"$here/../Cargo.lock" | cut -d' ' -f1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes what a demo needs, all at once, and says how far it is: prepare.sh PROGRAM
-# PROGRAM is compiled with the profile "demo"; without KUBECONFIG also the programs of a local control plane are built, unless PATH has
-# some that serve. Both happen once: the next demo starts at once.
+# Builds everything that a demo needs, in parallel, and reports the progress: prepare.sh PROGRAM
+# PROGRAM is compiled with the profile "demo". Without KUBECONFIG, the programs of a local control plane are also built, unless PATH has
+# suitable ones. Both happen only once: the next demo starts at once.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/.." && pwd)
@@ -21,7 +21,7 @@ if [ -z "${KUBECONFIG:-}" ]; then
 	jobs+=($!) names+=(cluster)
 fi
 
-# What each job does now, in a few words.
+# The current work of each job, in a few words.
 now() {
 	case $1 in
 	program) echo "the program: $(grep -c '^ *Compiling' "$logs/program" || true) crates begun" ;;
@@ -44,7 +44,7 @@ while [ ${#jobs[@]} -gt 0 ]; do
 	done
 	jobs=("${left[@]}") names=("${left_names[@]}")
 	[ ${#jobs[@]} -eq 0 ] || { [ $SECONDS -lt 5 ] || say "building: $doing"; }
-	# Until the first of them ends, and ten seconds at most.
+	# Wait until the first of them ends, but at most ten seconds.
 	[ ${#jobs[@]} -eq 0 ] || timeout 10 tail --pid="${jobs[0]}" -f /dev/null || true
 done
 [ -z "$failed" ]

@@ -100,7 +100,7 @@ fn the_guide_to_minijinja_has_all_functions_and_filters_that_are_added() {
 }
 
 fn documents() -> Vec<PathBuf> {
-    let names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md"];
+    let names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md"];
     let mut found: Vec<PathBuf> = names.map(|name| root().join(name)).into();
     let mut folders: Vec<PathBuf> = ["docs", "examples", "charts", "deploy"].map(|name| root().join(name)).into();
     while let Some(folder) = folders.pop() {

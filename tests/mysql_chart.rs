@@ -123,7 +123,7 @@ fn hostile_settings_are_refused_by_their_name() {
         rpl_semi_sync_master_timeout rpl_semi_sync_master_wait_no_slave maximum_max_connections \
         tc-heuristic-recover wsrep_provider ssl-ca debug-no-sync x";
     for name in names.split(' ') {
-        rows.push((set(name, json!("x")), "cannot be set: it is no setting of MariaDB"));
+        rows.push((set(name, json!("x")), "cannot be set: it is not a setting of MariaDB"));
     }
     for name in [
         "[client]",
@@ -163,8 +163,8 @@ fn refused(rows: Vec<(Value, &str)>) {
 #[test]
 fn hostile_values_are_refused_with_the_place_and_the_reason() {
     refused(vec![
-        (json!({"pod": {"labels": {"tillerman.dev/role": "primary"}}}), "is the operator's own"),
-        (json!({"pod": {"labels": {"app.kubernetes.io/instance": "other"}}}), "is the operator's own"),
+        (json!({"pod": {"labels": {"tillerman.dev/role": "primary"}}}), "is reserved for the operator"),
+        (json!({"pod": {"labels": {"app.kubernetes.io/instance": "other"}}}), "is reserved for the operator"),
         (json!({"pod": {"annotations": {"tillerman.dev/configuration": "x"}}}), "pod.annotations"),
         (
             json!({"pod": {"annotations": {"container.apparmor.security.beta.kubernetes.io/mysql": "unconfined"}}}),
@@ -188,7 +188,7 @@ fn hostile_values_are_refused_with_the_place_and_the_reason() {
         (json!({"tls": {"secrets": {"members": "a"}}}), "tls.secrets needs both"),
         (
             json!({"tls": {"secrets": {"members": "a", "operator": "b"}, "certManager": {"enabled": true}}}),
-            "one of them at most",
+            "use only one of them",
         ),
         (json!({"lostAfter": "6"}), "lostAfter"),
         (json!({"readFrom": "nobody"}), "readFrom"),
@@ -227,12 +227,12 @@ fn mysql_itself_is_a_flavor_and_what_it_lacks_is_refused() {
     };
     let place = json!({"storageType": "Volume", "volume": {"path": "a/b", "claimName": "c"}});
     let mut rows = vec![
-        (json!({"configuration": {"innodb_redo_log_capacity": "1G"}}), "it is no setting of MariaDB"),
+        (json!({"configuration": {"innodb_redo_log_capacity": "1G"}}), "it is not a setting of MariaDB"),
         (with(json!({"version": "8.4.3"})), "version 8.4.3 is not of MySQL 9.7"),
         (with(json!({"version": "10.11.19"})), "version 10.11.19 is not of MySQL 9.7"),
-        (with(json!({"backup": place})), "MySQL has no backups yet"),
-        (with(json!({"backup": place, "backupOnDelete": true})), "MySQL has no backups yet"),
-        (with(json!({"restore": place})), "MySQL cannot be restored yet"),
+        (with(json!({"backup": place})), "backups of MySQL are not supported yet"),
+        (with(json!({"backup": place, "backupOnDelete": true})), "backups of MySQL are not supported yet"),
+        (with(json!({"restore": place})), "restores of MySQL are not supported yet"),
     ];
     let hostile = "super_read_only read_only gtid_mode enforce_gtid_consistency persisted_globals_load replicate_same_server_id \
         rpl_semi_sync_source_timeout rpl_semi_sync_source_wait_no_replica sync_binlog relay_log_recovery replica_skip_errors \
@@ -241,7 +241,7 @@ fn mysql_itself_is_a_flavor_and_what_it_lacks_is_refused() {
         caching_sha2_password_private_key_path daemonize initialize admin_address log_error general_log_file loose_read_only \
         default_storage_engine disabled_storage_engines mandatory_roles authentication_policy log_slave_updates";
     for name in hostile.split_whitespace() {
-        rows.push((with(json!({"configuration": {name: "x"}})), "cannot be set: it is no setting of MySQL"));
+        rows.push((with(json!({"configuration": {name: "x"}})), "cannot be set: it is not a setting of MySQL"));
     }
     refused(rows);
 }
@@ -362,12 +362,12 @@ fn containers_beside_the_database_have_volumes_of_their_own_alone() {
     let of = |pod: Value| json!({"pod": pod});
     let sidecar = |more: Value| of(json!({"sidecars": [chained(&json!({"name": "s", "image": "i"}), &more)]}));
     refused(vec![
-        (of(json!({"extraVolumes": [{"name": "data", "emptyDir": {}}]})), "one of the chart's own"),
+        (of(json!({"extraVolumes": [{"name": "data", "emptyDir": {}}]})), "is reserved for the chart"),
         (of(json!({"extraVolumes": [{"name": "x", "hostPath": {"path": "/"}}]})), "extraVolumes"),
         (of(json!({"extraVolumeMounts": [{"name": "data", "mountPath": "/x"}]})), "not a name in pod.extraVolumes"),
         (sidecar(json!({"volumeMounts": [{"name": "root", "mountPath": "/x"}]})), "not a name in pod.extraVolumes"),
         (sidecar(json!({"securityContext": {"privileged": true}})), "securityContext"),
-        (sidecar(json!({"name": "mysql"})), "one of the chart's own"),
+        (sidecar(json!({"name": "mysql"})), "is reserved for the chart"),
         (json!({"configuration": {"lower_case_table_names": 2}}), "lower_case_table_names must be 0 or 1"),
     ]);
 }
@@ -553,9 +553,9 @@ fn an_application_that_is_listed_gets_a_database_a_user_and_a_secret_with_the_wa
     refused(vec![
         (json!({"applications": [{"name": "root"}]}), "is of an account of the server's"),
         (json!({"applications": [{"name": "sys"}]}), "nothing can be granted on the database sys"),
-        (json!({"applications": [{"name": "a"}, {"name": "a"}]}), "is there twice"),
-        (json!({"applications": [{"name": "a"}], "users": [{"name": "a"}]}), "is there twice"),
-        (json!({"applications": [{"name": "a"}], "databases": [{"name": "a"}]}), "is there twice"),
+        (json!({"applications": [{"name": "a"}, {"name": "a"}]}), "is listed twice"),
+        (json!({"applications": [{"name": "a"}], "users": [{"name": "a"}]}), "is listed twice"),
+        (json!({"applications": [{"name": "a"}], "databases": [{"name": "a"}]}), "is listed twice"),
         (json!({"applications": [{"name": "a'b"}]}), "name"),
         (json!({"applications": [{"name": "a", "database": "a`b"}]}), "database"),
         (json!({"applications": [{"name": "a", "database": "MySQL"}]}), "nothing can be granted on the database MySQL"),
@@ -581,8 +581,8 @@ fn users_and_databases_of_the_servers_own_are_refused() {
         (user(json!({"name": "a", "grants": [{"database": "d", "privileges": ["SUPER"]}]})), "privileges"),
         (user(json!({"name": "a", "grants": [{"database": "d", "privileges": ["READ_ONLY ADMIN"]}]})), "privileges"),
         (user(json!({"name": "a", "passwordSecret": {"name": "x", "key": "../y"}})), "key"),
-        (json!({"users": [{"name": "a_b"}, {"name": "A-b"}]}), "is there twice"),
-        (json!({"databases": [{"name": "sys"}]}), "databases: sys is the server's own"),
+        (json!({"users": [{"name": "a_b"}, {"name": "A-b"}]}), "is listed twice"),
+        (json!({"databases": [{"name": "sys"}]}), "databases: sys belongs to the server"),
         (json!({"databases": [{"name": "a`b"}]}), "name"),
         (json!({"databases": [{"name": "a", "collate": "x; DROP"}]}), "collate"),
         (json!({"rootPassword": {"key": "a/b"}}), "key"),
@@ -642,8 +642,8 @@ fn backups_are_made_on_schedule_on_demand_and_before_delete() {
     let none = World::default().try_render(&json!({})).unwrap();
     assert!(!objects(&none).iter().any(|object| object.name.contains("backup") || object.name.contains("archive")));
     for (values, why) in [
-        (json!({"backupOnDelete": true}), "needs a place"),
-        (json!({"backup": {"schedule": "@daily"}}), "need a place"),
+        (json!({"backupOnDelete": true}), "needs a storage"),
+        (json!({"backup": {"schedule": "@daily"}}), "need a storage"),
         (json!({"backup": {"storageType": "S3", "s3": {"path": "bucket"}}}), "BUCKET/NAME"),
         (json!({"backup": {"storageType": "Volume", "volume": {"path": "db"}}}), "claimName"),
         (json!({"restore": {"storageType": "GCS"}}), "restore: the path"),

@@ -158,7 +158,7 @@ fn a_tenant_sets_what_confines_pods_and_ingresses_only_within_bounds() {
     }
     for value in ["1m; return 200", "1m\n}", "$(x)", "a{b", "\"", "é"] {
         let key = "nginx.ingress.kubernetes.io/proxy-body-size";
-        rows.push((json!({"ingress": {"enabled": true, "annotations": {key: value}}}), "has other signs than"));
+        rows.push((json!({"ingress": {"enabled": true, "annotations": {key: value}}}), "has characters other than"));
     }
     refused(rows);
     let annotations = |values: &Value| by_name(values)["Ingress my"]["metadata"]["annotations"].clone();
@@ -239,7 +239,7 @@ fn where_pods_run_and_what_they_have_beside_is_as_in_other_charts() {
         (volume(json!({"name": "a", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}})), "projected"),
         (volume(json!({"name": "a", "csi": {"driver": "d"}})), "csi"),
         (volume(json!({"name": "a"})), "extraVolumes"),
-        (volume(json!({"name": "config", "emptyDir": {}})), "is one of the chart's own"),
+        (volume(json!({"name": "config", "emptyDir": {}})), "is reserved for the chart"),
         (
             json!({"podAnnotations": {"container.apparmor.security.beta.kubernetes.io/php": "unconfined"}}),
             "what confines the application",
@@ -657,7 +657,7 @@ fn values_that_cannot_work_together_are_refused_with_the_reason() {
             json!({"code": {"git": {"repository": "http://example.com/a", "commit": "0".repeat(40), "secret": "s"}}}),
             "a password is not sent over http",
         ),
-        (json!({"database": {"cluster": "db", "host": "x"}}), "one of them at most"),
+        (json!({"database": {"cluster": "db", "host": "x"}}), "set only one of them"),
         (json!({"database": {"host": "x"}}), "database.host needs"),
         (json!({"redis": {"sessions": true}}), "redis.sessions needs redis.host"),
         (json!({"mail": {"host": "x"}}), "mail needs mail.from"),
@@ -669,20 +669,20 @@ fn values_that_cannot_work_together_are_refused_with_the_reason() {
         ),
         (
             json!({"runtime": "fpm", "uploads": {"enabled": true, "path": "a"}, "backup": {"claimName": "b"}, "commands": [{"name": "backup", "command": ["x"]}]}),
-            "is one of the chart's own",
+            "is reserved for the chart",
         ),
         (json!({"gateway": {"enabled": true}}), "gateway needs gateway.parentRefs"),
         (json!({"runtime": "fpm", "port": 8081}), "must differ"),
-        (json!({"runtime": "fpm", "port": 80}), "nobody in the pod is root"),
+        (json!({"runtime": "fpm", "port": 80}), "no process in the pod runs as root"),
         (json!({"runtime": "fpm", "resources": {"limits": {"memory": "32Mi"}}}), "are less than one process"),
-        (json!({"commands": [{"name": "migrate", "command": ["x"]}]}), "is there twice, or is one of the chart's own"),
+        (json!({"commands": [{"name": "migrate", "command": ["x"]}]}), "is listed twice, or is reserved for the chart"),
         (
             json!({"schedules": [{"name": "a", "schedule": "@daily", "command": ["x"]}], "commands": [{"name": "a", "command": ["x"]}]}),
-            "is there twice",
+            "is listed twice",
         ),
         (
             json!({"runtime": "fpm", "code": {"writable": ["files"]}, "uploads": {"enabled": true, "path": "files"}}),
-            "files is there twice",
+            "files is listed twice",
         ),
     ]);
 }

@@ -48,7 +48,7 @@ fn sources() -> Vec<(String, String)> {
 
 fn documents() -> Vec<(String, String)> {
     let mut found = files(&["docs", "examples", "charts", "deploy"], "md");
-    for name in ["README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+    for name in ["README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"] {
         found.push((name.to_owned(), fs::read_to_string(root().join(name)).expect("it is part of the repository")));
     }
     found

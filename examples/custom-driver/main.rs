@@ -1,9 +1,9 @@
 //! An operator with a driver of its own, for Redis: `cargo run --example custom-driver -- run --watches-file
 //! examples/custom-driver/watches.yaml`.
 //!
-//! A pod that comes becomes a replica of the primary, and the primary hands over before it goes. All else (replicas by one, claims,
-//! pods, plan and conditions in the status, pauses, crashes) is Tillerman's. It never makes a primary of a replica whose
-//! primary is away: that may lose writes, and is for a person to decide.
+//! A new pod becomes a replica of the primary, and the primary hands over before it leaves. Tillerman does everything else: it changes
+//! replicas one at a time, and handles claims, pods, plan and conditions in the status, pauses and crashes. The driver never promotes a
+//! replica whose primary is unreachable: that can lose writes, so a person must decide it.
 
 mod redis;
 
@@ -17,7 +17,7 @@ use tillerman::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use tillerman::members::drivers::Drivers;
 use tillerman::members::workload::{Latch, Mode, Workload, WorkloadTarget};
 
-/// How long until the next look, when no pod changes meanwhile: Redis tells nobody when a replica has caught up.
+/// The time until the next pass if no pod changes: Redis does not report when a replica has caught up.
 const SOON: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
@@ -26,13 +26,13 @@ fn main() -> ExitCode {
 
 /// The driver of one stateful set.
 struct Redis {
-    /// Where pods listen, with `$(POD)` and `$(ORDINAL)` in it.
+    /// The address of a pod, with `$(POD)` and `$(ORDINAL)`.
     address: String,
 }
 
-/// What is done to Redis.
+/// An action on Redis.
 enum Action {
-    /// This ordinal copies the primary, and what it holds itself goes.
+    /// This ordinal copies the primary, and loses its own data.
     Follow { ordinal: u32, replica: String, primary: String },
     /// The primary stops writes until this replica has them all, and changes places with it.
     HandOver { to: u32, primary: String, replica: String },
@@ -54,7 +54,7 @@ impl Redis {
 }
 
 impl MemberDriver for Redis {
-    /// By ordinal; who does not answer is left out.
+    /// By ordinal. Members that do not answer are left out.
     type Observed = BTreeMap<u32, Replication>;
     type Action = Action;
 
@@ -86,14 +86,14 @@ impl MemberDriver for Redis {
         if replicas == 0 {
             return MemberStep::Scale(1);
         }
-        // Nothing but the status knows which of two primaries holds the data: one that was started anew says that it is one, too.
+        // Only the status records which of two primaries has the data: a restarted instance also reports that it is a primary.
         let Some(primary) = latch.cluster.as_ref().and_then(|ordinal| ordinal.parse::<u32>().ok()) else {
             if !seen.contains_key(&0) {
                 return wait("the first pod to answer".to_owned());
             }
             return MemberStep::Latch(Latch { bootstrapped: true, cluster: Some("0".to_owned()), ..latch.clone() });
         };
-        // It handed over, and the status does not say so yet.
+        // It has handed over, and the status does not show it yet.
         if let Some(Replication::Replica { of, .. }) = seen.get(&primary)
             && let Some(new) = (0..replicas).find(|k| self.address(workload, *k) == *of)
         {
@@ -115,7 +115,7 @@ impl MemberDriver for Redis {
                 Some(Replication::Replica { of, .. }) if *of != at(primary) => {}
                 Some(Replication::Replica { in_step: true, .. }) => continue,
                 Some(Replication::Replica { .. }) => {
-                    return wait(format!("pod {ordinal} to have all that the primary has"));
+                    return wait(format!("pod {ordinal} to have all data of the primary"));
                 }
                 Some(Replication::Primary) => {}
             }
@@ -130,7 +130,7 @@ impl MemberDriver for Redis {
         }
         match replicas {
             _ if replicas < size => MemberStep::Scale(replicas + 1),
-            // The highest ordinal goes.
+            // The highest ordinal leaves.
             _ if replicas > size && primary == replicas - 1 => {
                 MemberStep::Act(Action::HandOver { to: 0, primary: at(primary), replica: at(0) })
             }
@@ -160,7 +160,7 @@ impl MemberDriver for Redis {
         };
         match redis::ask(at, &command).await {
             Ok(_) => ActionOutcome::Done,
-            // It may have been done: the next look tells.
+            // The action may have succeeded: the next pass observes it.
             Err(error) => ActionOutcome::Indeterminate(error.to_string()),
         }
     }

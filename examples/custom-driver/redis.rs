@@ -1,4 +1,4 @@
-//! As much of Redis as the driver needs.
+//! The part of Redis' protocol that the driver needs.
 
 use std::io::{Error, ErrorKind, Result};
 use std::time::Duration;
@@ -7,19 +7,19 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Whoever does not answer in this time is away.
+/// An instance that does not answer within this time counts as unreachable.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What an instance says of itself.
+/// The role that an instance reports.
 #[derive(Debug)]
 pub enum Replication {
     /// It takes writes.
     Primary,
-    /// It copies another.
+    /// It copies another instance.
     Replica {
-        /// `HOST:PORT` of the one that it copies.
+        /// `HOST:PORT` of its source.
         of: String,
-        /// It has all that the other had when it connected, and follows.
+        /// It has everything that its source had when it connected, and follows.
         in_step: bool,
     },
 }
@@ -46,7 +46,7 @@ pub async fn ask(address: &str, command: &str) -> Result<String> {
     timeout(PATIENCE, asking).await?
 }
 
-/// Asks an instance what it is.
+/// Queries the role of an instance.
 pub async fn replication(address: &str) -> Result<Replication> {
     let text = ask(address, "INFO replication").await?;
     let field = |name: &str| {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows a cluster of etcd at work on a real local node, step by step: demo.sh TILLERMAN_BINARY
-# The operator runs as a pod with the chart of etcd; the images of etcd hold its programs alone. The node stays afterwards: demo-down.sh.
+# Shows a cluster of etcd on a real local node, step by step: demo.sh TILLERMAN_BINARY
+# The operator runs as a pod with the chart of etcd; the images of etcd contain only its programs. The node stays: demo-down.sh removes it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -37,7 +37,7 @@ echo '$ kubectl apply -f examples/etcd/operator.yaml'
 sed 's|image: etcd-operator:latest|image: localhost/etcd-operator:test|; s|tillerman:0.1.0|localhost/tillerman:test|' "$here/operator.yaml" | kubectl apply -f -
 show kubectl -n etcd-operator rollout status deployment/etcd-operator --timeout=120s
 
-# spec PATCH: changes the cluster, and waits until it is as it should be
+# spec PATCH: changes the cluster, and waits until it is ready
 spec() {
 	[ -z "$1" ] || show kubectl patch etcd example --type=merge -p "{\"spec\":$1}"
 	until_ok 400 is_ready || { kubectl get etcd example -o yaml >&2; exit 1; }
@@ -47,7 +47,7 @@ is_ready() {
 	kubectl get etcd example -o json | jq -e '.status.observedGeneration == .metadata.generation and
 		any(.status.conditions[]; .type == "Ready" and .status == "True")'
 }
-# Reached by its Service from here; an example of its address in a pod is http://example-client.default.svc:2379.
+# The demo uses the address of the Service; in a pod, the address is http://example-client.default.svc:2379.
 ctl() {
 	local address
 	address=$(kubectl get service example-client -o jsonpath='{.spec.clusterIP}')

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Shows a cluster of MariaDB at work on a real local node, step by step: demo.sh TILLERMAN_BINARY AGENT_BINARY
-# The operator is a project that `tillerman init` makes of charts/mysql, as a pod with the rights of the chart. The node stays
-# afterwards: demo-down.sh.
+# Shows a cluster of MariaDB on a real local node, step by step: demo.sh TILLERMAN_BINARY AGENT_BINARY
+# The operator is a project that `tillerman init` makes from charts/mysql. It runs as a pod with the rights that the chart needs. The node
+# stays: demo-down.sh removes it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -27,7 +27,7 @@ kubectl delete mysql example --ignore-not-found --timeout=60s >/dev/null
 kubectl delete pvc -l app.kubernetes.io/instance=example --ignore-not-found >/dev/null
 kubectl delete pvc backups --ignore-not-found --wait=false >/dev/null
 
-# spec PATCH: changes the cluster, and waits until it is as it should be
+# spec PATCH: changes the cluster, and waits until it is ready
 spec() {
 	[ -z "$1" ] || show kubectl patch mysql example --type=merge -p "{\"spec\":$1}"
 	settled
@@ -44,7 +44,7 @@ is_ready() {
 }
 primary() { kubectl get mysql example -o jsonpath='{.status.primary}'; }
 is_primary() { [ "$(primary)" = "$1" ]; }
-# Reached by its Service from here.
+# The demo uses the address of the Service.
 sql() { MYSQL_PWD=$password timeout 10 mariadb -h "$address" -u root --connect-timeout=2 -N -e "$1"; }
 
 step "3. One member"

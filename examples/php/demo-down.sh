@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Removes what demo.sh left: custom resources and CRD on your own cluster, the operator, the local cluster.
+# Removes everything that demo.sh made: custom resources and CRD on your own cluster, the operator, the local cluster.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Shows the operator at work, step by step: demo.sh TILLERMAN_BINARY
-# Uses the cluster of KUBECONFIG if that is set; else a local one. Pods run there with DEMO_PODS=yes, or when the programs of a node are
-# built already (make node-up).
+# Shows the operator, step by step: demo.sh TILLERMAN_BINARY
+# Uses the cluster of KUBECONFIG if that is set; if not, a local one. Pods run there with DEMO_PODS=yes, or if the programs of a node are
+# already built (make node-up).
 # DEMO_IMAGE names an image with PHP for your own cluster, where php:8.2-cli cannot be pulled.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -51,7 +51,7 @@ if [ -s "$demo/operator.pid" ] && kill -0 "$(cat "$demo/operator.pid")" 2>/dev/n
 fi
 port=$(free_port 2)
 echo '$ tillerman run --watches-file examples/php/watches.yaml &'
-# A plain command, so that the number kept is the operator's own; its paths are relative to the repository.
+# A plain command, so that the stored process ID is that of the operator; its paths are relative to the repository.
 cd "$top"
 KUBECONFIG=$operator_config setsid "$bin" run --watches-file examples/php/watches.yaml \
 	--metrics-bind-address "127.0.0.1:$port" --health-probe-bind-address "127.0.0.1:$((port + 1))" \

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 need chromium chromium chromedriver chromium-driver curl curl jq jq
 
-# browser_start FOLDER: starts it, with what it stores in this folder
+# browser_start FOLDER: starts it, with its files in this folder
 browser_start() {
 	local folder=$1 options
 	browser_port=$((20000 + RANDOM % 10000))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Removes what demo.sh left: the local node with all on it.
+# Removes the local node of demo.sh with everything on it.
 set -uo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/cluster/env.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows a PHP guest book on a cluster of MariaDB, with mail about what happens, in a browser: demo.sh TILLERMAN_BINARY AGENT_BINARY [PICTURES]
-# PICTURES is a folder for the pictures that the browser takes. The node stays afterwards: demo-down.sh.
+# Shows a PHP guest book on a cluster of MariaDB in a browser, with mail about its changes: demo.sh TILLERMAN_BINARY AGENT_BINARY [PICTURES]
+# PICTURES is a folder for the pictures that the browser takes. The node stays: demo-down.sh removes it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -81,7 +81,7 @@ awk -v file="$demo/page" '/GUESTBOOK/ { getline page < file; i = index($0, "GUES
 kubectl apply -f "$demo/guestbook.yaml"
 kubectl wait mysql/db phpapp/guestbook --for=condition=Ready --timeout=300s
 kubectl get mysql,phpapp,notices
-# arrived TEXT: whether a mail with this text is there
+# arrived TEXT: succeeds if a mail with this text has arrived
 arrived() { curl -sf "$mail/api/v1/messages?limit=200" | jq -r '.messages[].ID' | while read -r id; do curl -sf "$mail/api/v1/message/$id" | jq -r '.Subject, .Text'; done >"$demo/mails"; grep -qE "$1" "$demo/mails"; }
 until_ok 90 arrived 'PodStarted.*|db-0.*started'
 
@@ -103,7 +103,7 @@ step "6. The primary's pod is killed"
 old=$(kubectl get mysql db -o jsonpath='{.status.primary}')
 show kubectl delete pod "$old" --grace-period=0 --force
 sign Grace "Written after $old was killed"
-# The Service follows within a second or two.
+# The Service selects the new pod within a second or two.
 served_by_another() { browser_open "$page" && [ "$(browser_text '#primary')" != "$old" ]; }
 until_ok 60 served_by_another
 has_entry "Written while $old"

@@ -1,5 +1,5 @@
 <?php
-// A guest book. The database may change its primary at any time: a connection that ends is made again.
+// A guest book. The primary of the database can change at any time: if a connection ends, the page connects again.
 function database(string $host): PDO
 {
     $address = sprintf('mysql:host=%s;port=%s;dbname=%s', $host, getenv('DB_PORT'), getenv('DB_DATABASE'));
@@ -33,7 +33,7 @@ if (PHP_SAPI === 'cli') {
 }
 
 if ($_SERVER['REQUEST_METHOD'] === 'POST') {
-    // The same key at each attempt: an entry whose acknowledgement was lost is not there twice.
+    // Each attempt uses the same key, so an entry whose acknowledgement was lost is not stored twice.
     $entry = [bin2hex(random_bytes(16)), mb_substr($_POST['name'] ?? '', 0, 80), mb_substr($_POST['text'] ?? '', 0, 1000)];
     again(fn() => database(getenv('DB_HOST'))->prepare('INSERT IGNORE INTO entries (id, name, text) VALUES (?, ?, ?)')->execute($entry));
     header('Location: /', true, 303);
