@@ -227,7 +227,7 @@ mod tests {
             has,
             purged,
             acknowledges,
-            ..State::default()
+            ..MemberState::default()
         };
         Heard { url: format!("http://{name}"), state }
     }

@@ -230,7 +230,7 @@ mod tests {
             lag,
             receiving: follows,
             applying: follows,
-            ..State::default()
+            ..MemberState::default()
         };
         Heard { url: format!("http://{name}"), state }
     }

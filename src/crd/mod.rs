@@ -535,7 +535,7 @@ mod tests {
         let made = of_chart(&chart, &names, CrdSettings::default(), &[], &[]).unwrap();
         let scale = &made.definition["spec"]["versions"][0]["subresources"]["scale"];
         assert_eq!(scale["specReplicasPath"], ".spec.replicaCount");
-        let with_defaults = CrdSettings { with_defaults: true, ..Settings::default() };
+        let with_defaults = CrdSettings { with_defaults: true, ..CrdSettings::default() };
         assert_eq!(spec(&chart, with_defaults)["properties"]["replicaCount"]["default"], 1);
     }
 
@@ -555,7 +555,7 @@ mod tests {
         assert_eq!(properties["c"]["properties"].get("f"), None);
         // The default has a key that the author's schema does not allow.
         assert_eq!(properties["c"]["x-kubernetes-preserve-unknown-fields"], true);
-        let author = CrdSettings { types: Types::Author, ..Settings::default() };
+        let author = CrdSettings { types: Types::Author, ..CrdSettings::default() };
         assert_eq!(spec(&chart, author)["properties"].get("b"), None);
     }
 
@@ -567,7 +567,7 @@ mod tests {
         let typed = types(&chart, CrdSettings::default(), std::slice::from_ref(&file)).unwrap();
         assert_eq!(typed.opened.len(), 1);
         assert_eq!((typed.opened[0].path.join("."), typed.opened[0].by.as_str()), ("live".into(), "ci/a.yaml"));
-        let closed = CrdSettings { types: Types::Closed, ..Settings::default() };
+        let closed = CrdSettings { types: Types::Closed, ..CrdSettings::default() };
         let typed = types(&chart, closed, &[file]).unwrap();
         assert_eq!(typed.schema.get("x-kubernetes-preserve-unknown-fields"), None);
         assert!(typed.schema["properties"]["other"].is_object());

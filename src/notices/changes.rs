@@ -51,7 +51,10 @@ pub fn changes(before: Option<&ResourceFacts>, after: Option<&ResourceFacts>) ->
         (None, None) => Vec::new(),
         (Some(before), Some(after)) if before.uid != after.uid && !before.uid.is_empty() => {
             let mut all = changes(Some(before), None);
-            all.extend(changes(Some(&ResourceFacts { uid: after.uid.clone(), ..Facts::default() }), Some(after)));
+            all.extend(changes(
+                Some(&ResourceFacts { uid: after.uid.clone(), ..ResourceFacts::default() }),
+                Some(after),
+            ));
             all
         }
         (Some(before), None) => {

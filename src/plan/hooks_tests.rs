@@ -56,7 +56,7 @@ fn facts(live: &[(&Hook, HookOutcome)], now: i64) -> SituationFacts {
         let live = Live { hook: Some(Box::new(run)), ..Live::example() };
         (hook.id.clone(), live)
     });
-    SituationFacts { now, live: live.collect(), ..Facts::default() }
+    SituationFacts { now, live: live.collect(), ..SituationFacts::default() }
 }
 
 fn pre_upgrade(facts: &SituationFacts, hooks: &[Hook]) -> Progress {

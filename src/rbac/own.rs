@@ -217,7 +217,7 @@ mod tests {
 
     fn shown(files: &[(&str, &str)], reach: &Reach, escalate: bool) -> Vec<String> {
         let served = [Served { group: "a.io".to_owned(), plural: "webs".to_owned() }].into();
-        let settings = RunSettings { served, escalate, ..Settings::default() };
+        let settings = RunSettings { served, escalate, ..RunSettings::default() };
         let all = rules(&[Rights::of(&chart(files), &[])], &settings);
         merge(all.into_iter().filter(|rule| rule.reach == *reach).collect())
             .iter()
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn an_operator_of_notices_has_the_rights_of_the_role_in_deploy() {
-        let settings = RunSettings { notices: true, charts_only: true, ..Settings::default() };
+        let settings = RunSettings { notices: true, charts_only: true, ..RunSettings::default() };
         let found = merge(rules(&[], &settings));
         assert!(found.iter().all(|rule| rule.reach == Reach::Release));
         let found: BTreeSet<String> = found.iter().map(|rule| rule.policy.to_string()).collect();
@@ -288,7 +288,7 @@ mod tests {
             "{apiGroups: [tillerman.dev], resources: [notices], verbs: [get, list, watch, create, patch, delete]}";
         assert!(shown(&of_a_chart, &Reach::Release, false).contains(&made.to_owned()), "a chart that renders one");
         // An operator with all rights of its own needs two more rules, and the others say what else they are for.
-        let all = |notices| merge(rules(&[], &RunSettings { notices, ..Settings::default() }));
+        let all = |notices| merge(rules(&[], &RunSettings { notices, ..RunSettings::default() }));
         assert_eq!(all(true).len(), all(false).len() + 2);
         let secrets = all(true).into_iter().find(|rule| rule.policy.resources.contains("secrets")).unwrap();
         assert_eq!(secrets.why, ["the records of releases", "notices: logins, links and keys of their targets"]);
@@ -298,7 +298,7 @@ mod tests {
     fn accounts_are_impersonated_where_they_are() {
         let one = Impersonated { reach: Reach::Release, name: Some("tenant".to_owned()) };
         let all = Impersonated { reach: Reach::Namespace("a".to_owned()), name: None };
-        let settings = RunSettings { impersonated: [one, all].into(), ..Settings::default() };
+        let settings = RunSettings { impersonated: [one, all].into(), ..RunSettings::default() };
         let found: Vec<_> = rules(&[], &settings)
             .into_iter()
             .filter(|rule| rule.policy.verbs.contains("impersonate"))

@@ -231,7 +231,7 @@ pub fn read(chart: &ChartRef, proof: &Proof) -> Result<Chart, String> {
     checked(&shown(&text), || match chart {
         ChartRef::Path(path) => chart::load(path),
         ChartRef::Link(link) => {
-            let wanted = WantedChart { chart: link.clone(), ..Wanted::default() };
+            let wanted = WantedChart { chart: link.clone(), ..WantedChart::default() };
             let data = fetch(&wanted, proof, &Credentials::default()).and_then(|data| proven(data, proof));
             data.map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &ChartLimits::default()))
         }

@@ -346,7 +346,7 @@ impl Pass<'_> {
         // The text is masked here, at its source.
         learn(self.observed, self.ctx).await;
         let clean = |text: &str| self.ctx.show(self.observed, &Text::foreign(text));
-        let mut said = PodsSaid { why: self.ctx.show(self.observed, &trouble.why), ..Said::default() };
+        let mut said = PodsSaid { why: self.ctx.show(self.observed, &trouble.why), ..PodsSaid::default() };
         let (true, Some(namespace)) = (hook.is_a_run(), &id.namespace) else { return said };
         let cluster = &self.observed.cluster;
         let pods = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };

@@ -201,7 +201,7 @@ mod tests {
                 version: "v1alpha1".to_owned(),
                 kind: "Web".to_owned(),
                 domain: "example.com".to_owned(),
-                ..Resource::default()
+                ..ProjectResource::default()
             });
         }
         let api = |resource| Api {

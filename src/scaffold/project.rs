@@ -241,7 +241,7 @@ mod tests {
             version: "v1alpha1".into(),
             kind: "Web".into(),
             domain: "example.com".into(),
-            ..Resource::default()
+            ..ProjectResource::default()
         }
     }
 

@@ -218,7 +218,7 @@ mod tests {
         ] {
             let obeyed = Obeyed { epoch: 1, number: 0, promoted };
             let mut facts =
-                AgentFacts { obeyed, wanted: before, start: "s".into(), role: Role::Primary, ..Facts::default() };
+                AgentFacts { obeyed, wanted: before, start: "s".into(), role: Role::Primary, ..AgentFacts::default() };
             facts.ended();
             assert_eq!((facts.wanted, facts.role, facts.start.as_str()), (wanted, Role::Waiting, ""), "{promoted:?}");
         }
@@ -230,7 +230,7 @@ mod tests {
             [(None, false, false), (Some(0), false, false), (Some(1), false, true), (Some(1), true, false)]
         {
             let obeyed = Obeyed { epoch: 1, number: 0, promoted };
-            let facts = AgentFacts { obeyed, handed_over, ..Facts::default() };
+            let facts = AgentFacts { obeyed, handed_over, ..AgentFacts::default() };
             assert_eq!(facts.may_have_unacknowledged(), expected, "{promoted:?}");
         }
     }

@@ -278,8 +278,8 @@ mod tests {
     #[test]
     fn what_hinders_is_said() {
         let full = || Some("full".to_owned());
-        let seeding = AgentFacts { seeding: Some("{}".into()), ..Facts::default() };
-        let stopping = AgentFacts { stopping: true, ..Facts::default() };
+        let seeding = AgentFacts { seeding: Some("{}".into()), ..AgentFacts::default() };
+        let stopping = AgentFacts { stopping: true, ..AgentFacts::default() };
         for (facts, full, expected) in [
             (AgentFacts::default(), None, None),
             (AgentFacts::default(), full(), Some("full, and a start does not change that")),
@@ -304,7 +304,7 @@ mod tests {
         ] {
             let source = (role == Role::Replica).then(|| ReplicaSource { host: "db-0".into(), acknowledge, epoch: 1 });
             let obeyed = Obeyed { promoted, ..Obeyed::default() };
-            let facts = AgentFacts { obeyed, role, source, ..Facts::default() };
+            let facts = AgentFacts { obeyed, role, source, ..AgentFacts::default() };
             assert_eq!(may_be_the_only_one(&facts, flavor), expected, "{role:?} {acknowledge} {promoted:?}");
         }
     }

@@ -69,7 +69,7 @@ impl DatabaseMember {
     /// Reads what the volume has.
     pub fn new(flags: Flags, tls: Option<TlsFiles>) -> Result<Self, String> {
         let volume = Volume::new(&flags.volume);
-        let mut facts = AgentFacts { obeyed: volume.obeyed().map_err(|e| e.to_string())?, ..Facts::default() };
+        let mut facts = AgentFacts { obeyed: volume.obeyed().map_err(|e| e.to_string())?, ..AgentFacts::default() };
         volume.sweep().map_err(|e| e.to_string())?;
         volume.clear_temporary().map_err(|e| e.to_string())?;
         match volume.found(&FILES).map_err(|e| e.to_string())? {

@@ -206,7 +206,7 @@ mod tests {
             epoch: 7,
             lag: Some(0.5),
             version: Some("1\"} x".into()),
-            ..State::default()
+            ..MemberState::default()
         };
         let said = text(&state, &[]);
         for line in [

@@ -495,7 +495,7 @@ mod tests {
             (Role::Replica, false, None, false),
             (Role::Waiting, true, Some(0.0), false),
         ] {
-            let state = MemberState { role, writable, lag, receiving: true, ..State::default() };
+            let state = MemberState { role, writable, lag, receiving: true, ..MemberState::default() };
             assert_eq!(state.serves(10.0), serves, "{role:?} {writable} {lag:?}");
         }
     }

@@ -59,7 +59,7 @@ pub fn account_of(text: &str, namespace: Option<&str>) -> Result<(String, String
 /// the operator's own namespace `system`, whose name kustomize changes. `notices`: it carries out notices.
 pub fn of_project(watches: &Path, notices: bool) -> Result<(String, String), CliError> {
     let inputs = of_watches(watches, &[])?;
-    let (charts, rules) = rules(&inputs, RunSettings { notices, ..Settings::default() });
+    let (charts, rules) = rules(&inputs, RunSettings { notices, ..RunSettings::default() });
     let (own, served): (Vec<Rule>, Vec<Rule>) = rules.into_iter().partition(|rule| rule.reach == Reach::Operator);
     let role = |name: &str| Subject { name: name.to_owned(), ..Subject::default() };
     let everywhere = Subject { everywhere: true, ..role("manager-role") };

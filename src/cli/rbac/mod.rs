@@ -90,7 +90,7 @@ pub fn run(args: &RbacArgs) -> Result<(), CliError> {
 fn found(args: &RbacArgs) -> Result<Found, CliError> {
     let inputs = inputs(args)?;
     let RbacArgs { escalate, aggregate: charts_only, notices, .. } = *args;
-    let settings = RunSettings { escalate, notices, charts_only, ..Settings::default() };
+    let settings = RunSettings { escalate, notices, charts_only, ..RunSettings::default() };
     let (charts, rules) = rules(&inputs, settings);
     let subject = subject(args, &inputs)?;
     Ok(Found { inputs, charts, rules, subject })

@@ -213,7 +213,7 @@ impl World {
                     revision: self.revision,
                     learner: member.learner,
                     version: Version::parse(self.version),
-                    ..Answer::default()
+                    ..MemberAnswer::default()
                 },
             ))
         };

@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn an_order_that_does_not_show_in_the_answer_is_not_repeated_at_once() {
         let fence = Verb::Fence(Order { epoch: 2, number: Some(3), data: "u".into() });
-        let state = MemberState { epoch: 2, number: Some(3), role: Role::Fenced, ..State::default() };
+        let state = MemberState { epoch: 2, number: Some(3), role: Role::Fenced, ..MemberState::default() };
         assert!(is_obeyed(&fence, &state));
         assert!(!is_obeyed(&fence, &MemberState { epoch: 1, ..state.clone() }));
         assert!(!is_obeyed(&fence, &MemberState { number: Some(2), ..state.clone() }));
@@ -300,7 +300,7 @@ mod tests {
             role: Role::Replica,
             source: Some("a".into()),
             acknowledges: true,
-            ..State::default()
+            ..MemberState::default()
         };
         assert!(is_obeyed(&follow, &state));
         assert!(!is_obeyed(&follow, &MemberState { acknowledges: false, ..state.clone() }));

@@ -202,7 +202,8 @@ mod tests {
     fn a_database_that_was_started_again_is_reported_once() {
         let restarted = |at| Some(Restarted { at, why: "it did not answer for 61 seconds".into() });
         let reported = |at: Option<i64>| {
-            let state = MemberState { data: Some("u".into()), restarted: at.and_then(restarted), ..State::default() };
+            let state =
+                MemberState { data: Some("u".into()), restarted: at.and_then(restarted), ..MemberState::default() };
             let observed = seen(BTreeMap::from([(0, state.clone()), (1, MemberState { restarted: None, ..state })]));
             report(&settings(), &Workload::example(3), &observed, &latch(Latched::default()))
         };
@@ -243,7 +244,7 @@ mod tests {
             last: Some(change),
             ..Latched::default()
         };
-        let state = MemberState { data: Some("u".into()), epoch: 2, start: "1".into(), ..State::default() };
+        let state = MemberState { data: Some("u".into()), epoch: 2, start: "1".into(), ..MemberState::default() };
         let primary =
             MemberState { role: Role::Primary, writable: true, version: Some("11.8.9".into()), ..state.clone() };
         let replica = MemberState { role: Role::Replica, receiving: true, lag: Some(1.7), ..state };

@@ -9,9 +9,10 @@ use crate::members::driver::MemberStep;
 #[test]
 fn volumes_that_are_there_already_are_taken_only_if_the_chart_says_so() {
     let mut world = World::new(3);
-    world
-        .members
-        .insert(2, SimulatedMember { data: Some("u".into()), log: vec![(2, 1)], applied: 1, ..Member::default() });
+    world.members.insert(
+        2,
+        SimulatedMember { data: Some("u".into()), log: vec![(2, 1)], applied: 1, ..SimulatedMember::default() },
+    );
     let why = world.stops("OrphanedVolumes");
     assert!(why.contains("claims of db already exist"), "{why}");
     assert_eq!((world.replicas, &world.roles), (0, &None));

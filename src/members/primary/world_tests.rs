@@ -218,7 +218,7 @@ impl World {
             hangs: self.hung.contains(&k),
             restarts_in: self.restarts_in(k),
             problem,
-            ..State::default()
+            ..MemberState::default()
         }
     }
 
@@ -314,7 +314,7 @@ impl World {
         if self.members.contains_key(&k) {
             return;
         }
-        let mut member = SimulatedMember { starts: 1, ..Member::default() };
+        let mut member = SimulatedMember { starts: 1, ..SimulatedMember::default() };
         let roles = self.roles.clone().unwrap_or_default();
         if roles.primary == format!("db-{k}") && roles.data.is_empty() {
             member.data = Some("u".into());
@@ -357,7 +357,7 @@ impl World {
     pub fn destroy(&mut self, k: u32) {
         self.crash(k);
         let starts = self.members[&k].starts;
-        self.members.insert(k, SimulatedMember { starts, ..Member::default() });
+        self.members.insert(k, SimulatedMember { starts, ..SimulatedMember::default() });
     }
 
     /// An order that was on its way arrives.
@@ -473,7 +473,7 @@ impl World {
                     starts: member.starts + 1,
                     applied: log.len(),
                     log,
-                    ..Member::default()
+                    ..SimulatedMember::default()
                 };
             }
             Verb::Reload(_) => {}

@@ -24,7 +24,7 @@ pub fn needed(chart: &Chart, names: &Names, has_account: bool, namespaces: Vec<S
     let rights = if has_account { Rights::default() } else { Rights::of(chart, &crd::carried(chart)) };
     let served = Served { group: names.group.clone(), plural: names.plural.clone() };
     // Rights that the operator always needs do not belong to this definition.
-    let settings = RunSettings { served: [served].into(), charts_only: true, ..Settings::default() };
+    let settings = RunSettings { served: [served].into(), charts_only: true, ..RunSettings::default() };
     let rules = own::rules(&[rights], &settings);
     let subject = Subject { everywhere: namespaces.is_empty(), namespaces, ..Subject::default() };
     subject.documents(&rules)

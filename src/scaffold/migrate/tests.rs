@@ -27,7 +27,7 @@ fn report(files: &BTreeMap<String, String>) -> MigrationReport {
     let watches = read_watches(&files["watches.yaml"]).map(|watches| watches.kinds).unwrap_or_default();
     let kinds: Vec<_> = watches.into_iter().map(|kind| (kind, Err("not here".to_owned()))).collect();
     let served = once(Served { group: "a.io".to_owned(), plural: "webs".to_owned() }).collect();
-    let needed = rules(&[], &RunSettings { served, ..Settings::default() });
+    let needed = rules(&[], &RunSettings { served, ..RunSettings::default() });
     look(&Project { files, base: "tillerman:1", argument: &argument, kinds: &kinds, needed: &needed })
 }
 

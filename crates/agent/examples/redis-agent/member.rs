@@ -311,7 +311,7 @@ impl RedisMember {
             busy: facts.busy.clone(),
             hangs: late.is_some(),
             problem: late.or_else(|| facts.problem.clone()).or(starting),
-            ..State::default()
+            ..MemberState::default()
         }
     }
 

@@ -471,7 +471,7 @@ mod tests {
         assert_eq!(message, "decompressed chart is larger than the maximum size 104857600");
         let many: Vec<(String, &[u8])> = (0..200).map(|n| (format!("c/{n}"), &b"x"[..])).collect();
         let many: Vec<(&str, &[u8])> = many.iter().map(|(name, data)| (name.as_str(), *data)).collect();
-        assert!(load_archive(&archive(&many), &ChartLimits { files: 100, ..Limits::default() }).is_err());
+        assert!(load_archive(&archive(&many), &ChartLimits { files: 100, ..ChartLimits::default() }).is_err());
     }
 
     #[test]
@@ -480,7 +480,7 @@ mod tests {
         for _ in 0..10 {
             inner = archive(&[("c/Chart.yaml", CHART), ("c/charts/c.tgz", &inner)]);
         }
-        let limits = ChartLimits { depth: 5, ..Limits::default() };
+        let limits = ChartLimits { depth: 5, ..ChartLimits::default() };
         assert!(load_archive(&inner, &limits).unwrap_err().to_string().contains("nested deeper than 5"));
         assert!(load_archive(&inner, &ChartLimits::default()).is_ok());
     }
@@ -494,7 +494,7 @@ mod tests {
             [("c/Chart.yaml", CHART)].into_iter().chain(names.iter().map(|name| (&**name, &*inner))).collect();
         let outer = archive(&outer);
         let of = |total: u64, files: usize| {
-            let limits = ChartLimits { total, files, ..Limits::default() };
+            let limits = ChartLimits { total, files, ..ChartLimits::default() };
             load_archive(&outer, &limits).map(|chart| chart.dependencies.len()).map_err(|e| e.to_string())
         };
         assert_eq!(of(2 << 20, 100), Ok(3));
@@ -503,7 +503,7 @@ mod tests {
         // The same in a folder.
         {
             let files = super::archive_files(&outer, &ChartLimits::default()).unwrap();
-            let limits = ChartLimits { total: 1 << 20, ..Limits::default() };
+            let limits = ChartLimits { total: 1 << 20, ..ChartLimits::default() };
             assert!(
                 super::load_files(files, &limits).unwrap_err().to_string().contains("larger than the maximum size")
             );

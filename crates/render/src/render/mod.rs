@@ -307,7 +307,7 @@ fn within_budget(
 
     let (files, origins) = render_files(&root, &values, release, (capabilities, kube), options)?;
     let notes_path = format!("{}/templates/NOTES.txt", root.name());
-    let mut rendered = RenderedFiles { origins, ..Files::default() };
+    let mut rendered = RenderedFiles { origins, ..RenderedFiles::default() };
     for (name, text) in files {
         if name.ends_with("NOTES.txt") {
             if name == notes_path {

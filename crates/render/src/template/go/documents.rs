@@ -99,7 +99,7 @@ fn document(
     let versions = apis.iter().filter(of_object).flat_map(|line| resolve(line.value, Some('/')));
     let mut document = TemplateDocument {
         api_versions: versions.map(|text| unquoted(&text)).filter(|text| VERSION.is_match(text)).collect(),
-        ..Document::default()
+        ..TemplateDocument::default()
     };
     for line in top.iter().chain(&items) {
         // Some kinds are in lower case, and most texts of an action that are, too, are not kinds.

@@ -30,7 +30,7 @@ pub enum Content {
     /// Items; whether in brackets.
     Sequence(Vec<CommentedNode>, bool),
     /// Keys and values; whether in braces.
-    Mapping(Vec<(CommentedNode, Node)>, bool),
+    Mapping(Vec<(CommentedNode, CommentedNode)>, bool),
     /// The name of an anchor.
     Alias(String),
 }
@@ -196,7 +196,7 @@ fn build<'a>(
         _ => (Content::Scalar(String::new(), Style::Plain), 0, None),
     };
     let tag = tag.map(|tag: std::borrow::Cow<'_, Tag>| tag.original());
-    CommentedNode { tag, anchor: names.get(&anchor).cloned(), start, end, ..Node::new(content) }
+    CommentedNode { tag, anchor: names.get(&anchor).cloned(), start, end, ..CommentedNode::new(content) }
 }
 
 /// Where the header of a block scalar is; its place may be that of its text.
