@@ -280,7 +280,7 @@ pub async fn fetch(
         Err(BackupError::NotGood(_))
             if without_record && matches!(which, Which::Name(name) if exists_unrecorded(place, name).await?) =>
         {
-            let Which::Name(name) = which else { unreachable!("only a name was asked for") };
+            let Which::Name(name) = which else { unreachable!("only a name was requested") };
             (name.to_owned(), None)
         }
         Err(error) => return Err(error),

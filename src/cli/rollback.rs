@@ -209,7 +209,7 @@ mod tests {
         let go =
             |revision| chosen(&cr, &kept, revision, &Capabilities::default()).map(|(n, spec)| (n, Value::Object(spec)));
         assert_eq!(go(None), Ok((2, json!({"a": 2}))));
-        assert!(go(Some(1)).unwrap_err().contains("somebody else"));
+        assert!(go(Some(1)).unwrap_err().contains("another client"));
         assert!(go(Some(3)).unwrap_err().contains("cannot be separated"));
         assert!(go(Some(9)).unwrap_err().ends_with("there are 1, 2, 3, 4"));
     }

@@ -81,7 +81,7 @@ mod tests {
         allowance.note(&a, 30, 10);
         assert_eq!(allowance.room("a", (0, 0), 10), Ok(10));
         assert_eq!(allowance.room("a", (10, 10), 10), Err(3600), "attempts that run count");
-        assert_eq!(allowance.room("b", (0, 10), 10), Ok(100), "others go on");
+        assert_eq!(allowance.room("b", (0, 10), 10), Ok(100), "others continue");
         allowance.note(&a, 10, 20);
         assert_eq!(allowance.room("a", (0, 0), 20), Err(3600));
         assert_eq!(allowance.room("a", (0, 0), 3600), Ok(60));

@@ -225,10 +225,10 @@ fn r14_the_charts_shape_of_a_field_wins_over_one_that_was_set_by_hand() {
     assert_eq!(space.get("deployment/d").unwrap()["spec"]["template"]["spec"]["containers"][0]["env"], env);
     let said = space.wait_event("FieldRemoved");
     assert!(
-        said.starts_with("Deployment d: spec.template.spec.containers[c].env[HAND].value does not go with"),
+        said.starts_with("Deployment d: spec.template.spec.containers[c].env[HAND].value conflicts with"),
         "{said}"
     );
-    assert!(said.ends_with("it had been set by kubectl-set"), "{said}");
+    assert!(said.ends_with("kubectl-set had set it"), "{said}");
 }
 
 /// helm#12486, helm#7090.

@@ -160,7 +160,7 @@ fn kept_and_restored_claims_stay_and_nobody_joins_with_them() {
         let MemberStep::Stop { reason: "OrphanedVolumes", why } = remembered(&mut world) else {
             panic!("{:?}", world.decide())
         };
-        assert!(why.contains("claim data-e-1 is there and no member is known"), "{why}");
+        assert!(why.contains("claim data-e-1 exists, and no member is known"), "{why}");
         world.target.size = 1;
         assert_eq!(remembered(&mut world), MemberStep::Quiet);
     }

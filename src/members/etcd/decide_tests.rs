@@ -230,7 +230,7 @@ fn without_a_quorum_nothing_is_done() {
     assert_eq!(stopped(&world.decide()), "QuorumLost");
     world.down.remove(&1);
     world.target.size = 3;
-    assert!(waits(&world.decide()), "it goes on when the quorum is back");
+    assert!(waits(&world.decide()), "it continues when the quorum is back");
 }
 
 #[test]
@@ -473,7 +473,7 @@ fn without_learners_members_join_with_a_vote() {
     world.pass(Fate::Done);
     assert!(matches!(call(world.decide()), Call::AddVoter { ordinal: 1, .. }));
     world.pass(Fate::Crash);
-    assert_eq!(world.observed().members, None, "one of two is no quorum");
+    assert_eq!(world.observed().members, None, "one of two is not a quorum");
     assert_eq!(world.decide(), MemberStep::Scale(2));
     world.pass(Fate::Done);
     assert!(waits(&world.decide()));

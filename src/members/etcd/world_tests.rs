@@ -387,7 +387,7 @@ impl World {
             }
             MemberStep::Only(_) => assert!(self.latch.recovery.is_some(), "nobody said so"),
             MemberStep::Scale(_) if self.initial.as_ref().is_some_and(|i| i.state == ClusterState::Forced) => {
-                panic!("more than one pod could go on alone");
+                panic!("more than one pod could continue alone");
             }
             MemberStep::Scale(replicas) if *replicas < self.replicas => {
                 assert!(highest.is_none_or(|highest| *replicas > highest), "I8: a voter loses its pod");

@@ -50,7 +50,7 @@ mod tests {
         assert!(room.take(LARGE - 1).unwrap().is_none());
         let first = room.take(ROOM).unwrap();
         assert!(matches!(room.take(LARGE), Err(Error::Busy(_))));
-        assert!(room.take(LARGE - 1).is_ok(), "small ones go on");
+        assert!(room.take(LARGE - 1).is_ok(), "small ones continue");
         drop(first);
         let halves = [room.take(ROOM / 2).unwrap(), room.take(ROOM / 2).unwrap()];
         assert!(room.take(LARGE).is_err());

@@ -398,7 +398,7 @@ mod tests {
             (json!([{"target": {"nmae": "x"}, "patch": {}}]), "target: unknown field \"nmae\""),
             (
                 json!([{"target": {"name": "("}, "patch": {}}]),
-                "target: name is not a regular expression with less than 20 groups in groups",
+                "target: name is not a regular expression with fewer than 20 groups in groups",
             ),
             (json!([{"target": target, "patch": [{"op": "jump", "path": "/a"}]}]), "there is no operation \"jump\""),
             (

@@ -356,7 +356,7 @@ mod tests {
         });
         other.join().unwrap();
         assert_eq!(spent, Spent::Stopped);
-        assert_eq!(running.run(|| make(1)), Err(Spent::Stopped), "and nothing goes on");
+        assert_eq!(running.run(|| make(1)), Err(Spent::Stopped), "and nothing continues");
     }
 
     #[test]

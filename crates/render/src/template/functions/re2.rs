@@ -210,7 +210,7 @@ impl<'p> Translator<'p> {
             return wrong("invalid nested repetition operator", &before[..end]);
         }
         if let Some((at, swapped)) = between {
-            // Go repeats the expression before the flags, with its flags; Rust wants the operator next to it. In
+            // Go repeats the expression before the flags, with the present flags; Rust wants the operator next to it. In
             // braces, because it may follow another repetition there.
             let flags = self.out.split_off(at);
             budget::work_of(flags.len())?;
