@@ -1,4 +1,4 @@
-//! Stores what was written after a copy, without a gap: logs that the agents of the members give.
+//! Stores the writes after a copy, without a gap: logs that the agents of the members give.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub fn acknowledged(heard: &[Heard]) -> Option<Position> {
     }
 }
 
-/// Stores what is not stored yet. With `after_gap`, an archive whose continuation no member has begins again.
+/// Stores the logs that are not stored yet. With `after_gap`, an archive whose continuation no member has begins again.
 pub async fn archive(agents: &Agents, place: &Place, prefix: &str, after_gap: bool) -> Result<Archived, BackupError> {
     let seen = Timestamp::now();
     let mut heard = agents.heard().await?;

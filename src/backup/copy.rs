@@ -106,8 +106,8 @@ pub struct Coming {
     agents: Agents,
 }
 
-/// Asks the best member for a copy. It has every write that was acknowledged before: a replica is waited for until it has applied what
-/// the primary had, and if that takes longer than `within`, the next member is asked.
+/// Asks the best member for a copy. It has every write that was acknowledged before: the program waits until a replica
+/// has applied the writes that the primary had; if that takes longer than `within`, it asks the next member.
 pub async fn take(agents: &Agents, form: Form, within: Duration) -> Result<Coming, BackupError> {
     let heard = agents.heard().await?;
     let (goal, donors) = (goal(&heard), donors(&heard));

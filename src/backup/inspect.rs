@@ -12,7 +12,7 @@ use super::bolt::{Bolt, Damage, Found, damage};
 
 /// Bytes of the SHA-256 that etcd appends to a snapshot that it sends.
 const SUM: usize = 32;
-/// Databases are a multiple of it, so that what is left over is the sum (`hasChecksum` of etcdutl).
+/// Databases are a multiple of it, so that the rest is the checksum (`hasChecksum` of etcdutl).
 const SECTOR: u64 = 512;
 /// Castagnoli's polynomial, reflected.
 const CASTAGNOLI: u32 = 0x82F6_3B78;

@@ -55,7 +55,7 @@ pub struct Backup {
 pub enum Condition {
     /// It was read back when it was stored, and has its size.
     Good,
-    /// It is being stored, or whoever stored it was ended.
+    /// It is being stored, or the process that stored it was ended.
     Unfinished,
     /// Its record exists, and the content differs from it.
     Damaged(String),
@@ -232,8 +232,9 @@ pub async fn verify(place: &Place, which: Which<'_>) -> Result<(String, Record),
     Ok((name, record))
 }
 
-/// Deletes what the policy does not keep. Before the first good backup is deleted, the newest is read. If it differs from its
-/// record, nothing is deleted. `verified` was just read and need not be read again. Returns the names.
+/// Deletes the backups that the policy does not keep. Before the first good backup is deleted, the newest is read. If
+/// it differs from its record, nothing is deleted. `verified` was just read and need not be read again. Returns the
+/// names.
 pub async fn prune(
     place: &Place,
     prefix: &str,

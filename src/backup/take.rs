@@ -61,7 +61,8 @@ pub async fn take(access: &Access, endpoints: &[String], file: &Path) -> Result<
 /// The member whose data is newest of those that answer a linearizable read; the first of several.
 async fn newest<'a>(access: &Access, endpoints: &'a [String]) -> Result<(&'a str, Read), BackupError> {
     let asked = endpoints.iter().map(async |endpoint| match timeout(access.timeout, ask(access, endpoint)).await {
-        // A member that denies a read has no revision to compare. A user who may not read may not take a snapshot either.
+        // A member that denies a read has no revision to compare. A user who is not allowed to read cannot take a
+        // snapshot either.
         Ok(Ok(Read { revision: 0, .. })) => {
             Err(format!("{endpoint}: the user is not allowed to read: it needs the role root"))
         }

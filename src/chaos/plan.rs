@@ -67,7 +67,7 @@ pub enum Level {
     One,
     /// One member, which may lose its data, and the operator at the same time.
     Two,
-    /// Also a majority or all, of whom only a minority may lose data.
+    /// Also a majority or all; only a minority of them may lose data.
     Three,
 }
 
@@ -89,7 +89,7 @@ impl FromStr for Level {
 pub struct Fault {
     /// Its kind.
     pub kind: Kind,
-    /// To whom, by ordinal, lowest first.
+    /// The members, by ordinal, lowest first.
     pub members: Vec<u32>,
     /// Whether the operator is killed, too.
     pub operator: bool,

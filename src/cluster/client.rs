@@ -1,4 +1,4 @@
-//! Sends requests: each one with a deadline, counted in the metrics, and with an error that says what was tried.
+//! Sends requests: each one with a deadline, counted in the metrics, and with an error that names the attempted action.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -29,7 +29,7 @@ use crate::telemetry::metrics::Metrics;
 /// or an `Update` entry of that name would co-own fields (docs/design/applying.md B5).
 pub const CONTROLLER_MANAGER: &str = "tillerman-controller";
 
-/// Field manager of what a person changes with the command line.
+/// Field manager of changes that a person makes with the command line.
 const PERSON: &str = "tillerman-cli";
 
 /// The timeout of a request. It does not apply to watches.
@@ -99,7 +99,8 @@ impl Cluster {
         Arc::clone(&self.fence)
     }
 
-    /// The same cluster without the fence, for what may write without leadership: the lease itself, and reviews.
+    /// The same cluster without the fence, for requests that can write without leadership: the lease itself, and
+    /// reviews.
     #[must_use]
     pub fn unfenced(&self) -> Self {
         Self { fence: Arc::default(), ..self.clone() }

@@ -1,9 +1,9 @@
 //! A chart's values.schema.json as a structural schema.
 //!
-//! Helm checks the merged values with it; the API server sees the user's part alone. So what only the whole can satisfy is left to
-//! the operator, which checks the merged values before anything is applied: `required`, `minProperties`, and conditions. In the items
-//! of a list, which are never merged, the first two hold. The operator also checks everything that a structural schema
-//! cannot express.
+//! Helm checks the merged values with it; the API server sees the user's part alone. So rules that only the whole can
+//! satisfy are left to the operator, which checks the merged values before anything is applied: `required`,
+//! `minProperties`, and conditions. In the items of a list, which are never merged, the first two hold. The operator
+//! also checks everything that a structural schema cannot express.
 
 use super::fit;
 use serde_json::{Map, Value, json};

@@ -154,7 +154,7 @@ pub fn types(chart: &Chart, settings: Settings, evidence: &[Evidence]) -> Result
     // Where values are required, a default that the chart's own schema refuses is a place to fill in.
     let own = (!settings.with_required || chart.schema.is_none()).then_some(&own);
     let opened = check(&mut schema, own.into_iter().chain(evidence));
-    // Only now: a file that comes with the chart may set what a custom resource may not.
+    // Only now: a file that comes with the chart can set values that a custom resource cannot.
     author::remove_read_only(&mut schema);
     if settings.types == Types::Closed {
         close(&mut schema, evidence);

@@ -1,7 +1,8 @@
 //! `ChartDefinition`: a chart that becomes an API while the operator runs.
 //!
-//! Here is what it says, as data: which chart, which names, which policy, and which [`Kind`] follows from that. The same parser as for
-//! `watches.yaml` reads the policy, so that both mean the same. `reconcile/definitions` carries it out.
+//! This module has its content as data: the chart, the names, the policy, and the [`Kind`] that follows from them. The
+//! same parser as for `watches.yaml` reads the policy, so that both mean the same. `reconcile/definitions` carries it
+//! out.
 
 mod own;
 mod status;
@@ -165,7 +166,7 @@ impl Spec {
     /// Reads the spec of a definition.
     ///
     /// # Errors
-    /// The field that is wrong, and what it may be.
+    /// The field that is wrong, and its allowed values.
     pub fn read(object: &Value) -> Result<Self, String> {
         let spec = object.get("spec").cloned().unwrap_or(Value::Null);
         serde_json::from_value(spec).map_err(|e| format!("spec: {e}"))
@@ -266,7 +267,7 @@ impl Spec {
     /// The kind that follows, with a chart that lies elsewhere.
     ///
     /// # Errors
-    /// What is wrong with the policy.
+    /// The fault of the policy.
     pub fn kind(&self, names: &Names, base: &Path) -> Result<Kind, String> {
         let mut entry = self.policy.clone();
         for own in ["group", "version", "kind", "chart", "digest", "keyring"] {

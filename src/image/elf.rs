@@ -84,7 +84,7 @@ const ADVICE: &str =
 /// The platform of a program.
 ///
 /// # Errors
-/// If it is not a static program for Linux; `name` is what the message calls it.
+/// If it is not a static program for Linux; `name` is its name in messages.
 pub fn platform(name: &str, data: &[u8]) -> Result<Platform, ImageError> {
     let Some(header) = Header::read(data) else {
         return fail(format!("{name} is not a program for Linux (ELF); {ADVICE}"));

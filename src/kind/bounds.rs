@@ -53,7 +53,7 @@ pub const PATH: strvals::Limits = strvals::Limits { index: 1000, names: 30, indi
 pub struct Bounds {
     /// Bytes of the text.
     pub bytes: usize,
-    /// Scalars, lists and maps in it; what an alias repeats counts as often.
+    /// Scalars, lists and maps in it; content that an alias repeats counts each time.
     pub values: usize,
     /// How deep they are nested.
     pub depth: usize,

@@ -59,7 +59,7 @@ impl Rollout {
     /// Reads the field.
     ///
     /// # Errors
-    /// What is wrong, in a sentence.
+    /// The fault, in a sentence.
     pub fn read(value: &Value) -> Result<Option<Self>, String> {
         if value.is_null() {
             return Ok(None);

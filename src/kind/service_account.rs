@@ -22,7 +22,7 @@ impl ServiceAccount {
     /// Reads `NAME` or `NAMESPACE/NAME`.
     ///
     /// # Errors
-    /// What it may be.
+    /// The allowed texts.
     pub fn read(text: &str) -> Result<Self, String> {
         let (namespace, name) = match text.split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
@@ -37,7 +37,7 @@ impl ServiceAccount {
     /// Reads `NAME`, as the annotation has it: an account of another namespace is for `watches.yaml`.
     ///
     /// # Errors
-    /// What it may be.
+    /// The allowed texts.
     pub fn read_name(text: &str) -> Result<Self, String> {
         if !dns::is_subdomain(text) {
             return Err(format!("{text:?} is not a name of a service account in the same namespace"));

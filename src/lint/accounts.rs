@@ -1,5 +1,5 @@
-//! Values that choose the service account of a pod together with one of its images: whoever may set both runs a program of their own with the
-//! rights of any account of the namespace.
+//! Values that choose the service account of a pod together with one of its images: a user who can set both can run
+//! their own program with the rights of any account of the namespace.
 //!
 //! A name that nobody has is put into the values whose names suggest an account or an image. Where both come out in one pod, they choose.
 

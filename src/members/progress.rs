@@ -161,7 +161,7 @@ fn stage(set: &Set, before: &Value, mode: Mode, doing: &Doing) -> Map<String, Va
     stage
 }
 
-/// Enters what a pass did with a stateful set. Returns the time until its progress deadline, if it waits.
+/// Enters the actions of a pass on a stateful set. Returns the time until its progress deadline, if it waits.
 pub fn enter(
     report: &mut MembersStatus,
     set: &Set,
@@ -262,7 +262,8 @@ pub fn enter(
     (matches!(doing, Doing::Waiting(_)) && !late).then(|| Duration::from_secs((deadline - now).cast_unsigned()))
 }
 
-/// Enters what a driver did to keep the members of a set at work, while something else is under way: the plan is that of the other.
+/// Enters the actions of a driver that keep the members of a set working, while something else is under way: the plan
+/// is that of the other.
 pub fn keep(report: &mut MembersStatus, set: &Set, latch: &Latch, doing: &Doing, details: Option<Map<String, Value>>) {
     let before = report.members.get(&set.name).cloned();
     if let Some(Value::Object(entry)) = report.members.get_mut(&set.name) {
@@ -275,7 +276,7 @@ pub fn keep(report: &mut MembersStatus, set: &Set, latch: &Latch, doing: &Doing,
     }
 }
 
-/// Adds what the driver knows of the application to what [`enter`] reports. `None` keeps what the entry had `before`.
+/// Adds the driver's facts about the application to the report of [`enter`]. `None` keeps what the entry had `before`.
 pub fn detail(report: &mut MembersStatus, set: &Set, before: Option<&Value>, details: Option<Map<String, Value>>) {
     let kept = || {
         let of = |name: &&str| Some(((*name).to_owned(), before?.get(name)?.clone()));
@@ -344,7 +345,7 @@ pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
     }
 }
 
-/// Describes who takes writes and who acknowledges them from now on.
+/// Describes the member that takes writes and those that acknowledge them from now on.
 fn describe_primary(set: &Set, old: Option<&Latched>, new: Option<&Latched>) -> String {
     let name = |ordinal: u32| format!("{}-{ordinal}", set.target);
     let none = Latched::default();

@@ -230,9 +230,9 @@ pub struct Latch {
 impl Latch {
     /// The latch of a status, as far as it is about the current data. `replaced` is the value of [`REPLACED`].
     ///
-    /// A pass that began before the data was replaced may store afterwards what it knew, and that must not count: it
-    /// would claim that a cluster exists, and no member could start the new one. But if the annotation is missing or
-    /// outdated, whoever wrote the custom resource has dropped it or put it back (`kubectl replace`, a restored
+    /// A pass that began before the data was replaced may store its outdated facts afterwards, and they must not count:
+    /// it would claim that a cluster exists, and no member could start the new one. But if the annotation is missing or
+    /// outdated, a client that wrote the custom resource has dropped it or put it back (`kubectl replace`, a restored
     /// backup). Then everything that is stored counts.
     pub fn of(stored: Option<&serde_json::Value>, replaced: Option<&str>) -> Self {
         let mut stored: Self = stored.and_then(|stored| Self::deserialize(stored).ok()).unwrap_or_default();

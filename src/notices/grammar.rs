@@ -1,8 +1,9 @@
 //! The grammar of the templates of messages: a small part of minijinja's.
 //!
-//! The author of a notice can be anybody who may write one in a namespace. So a template is checked against what is allowed, and not against
-//! what is forbidden: an expression is a path, a text or a number, with filters behind it, and a condition compares one of these with a text
-//! or a number. Nothing can be bound to a list that the template itself makes, so no value of a template is larger than the facts.
+//! The author of a notice can be any user who can write one in a namespace. So a template is checked against a list of
+//! allowed parts, and not of forbidden ones: an expression is a path, a text or a number, with filters behind it, and a
+//! condition compares one of these with a text or a number. Nothing can be bound to a list that the template itself
+//! makes, so no value of a template is larger than the facts.
 //!
 //! ```text
 //! tag        = "if" condition | "elif" condition | "else" | "endif" | "for" NAME "in" expression | "endfor"

@@ -36,7 +36,7 @@ pub struct Message {
     pub facts: Value,
 }
 
-/// A message with what came of the templates of its notice.
+/// A message with the result of the templates of its notice.
 #[derive(Clone, Debug)]
 pub struct Composed {
     /// The message.

@@ -212,7 +212,7 @@ impl State {
             .unwrap_or_default()
     }
 
-    /// Enters what came of the templates of this generation for one message: why one failed, if one did.
+    /// Enters the result of the templates of this generation for one message: the error, if one failed.
     pub fn note_templates(&mut self, generation: i64, error: Option<String>) {
         let count =
             self.templates.as_ref().filter(|known| known.generation == generation).map_or(0, |known| known.count);

@@ -1,4 +1,4 @@
-//! Tests of what a notice has seen and has to send.
+//! Tests of the events that a notice has seen, and of the messages that it has to send.
 
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ impl Run {
         self.see("Web.a/x", Some(Facts { uid: "u".into(), revision, problem, ..Facts::default() }), 500);
     }
 
-    /// Sends what is due: the events of each message, with counts.
+    /// Sends due messages: the events of each message, with counts.
     fn send(&mut self) -> Vec<Vec<(Event, u64)>> {
         let due: Vec<_> = self.state.due(self.now).cloned().collect();
         for entry in &due {

@@ -36,7 +36,7 @@ struct Fight {
 }
 
 impl Contest {
-    /// Whether the next repair of an object needs a look at who owns the fields.
+    /// Whether the next repair of an object needs a check of the owners of its fields.
     pub fn is_suspect(&self, id: &ObjectId, now: i64) -> bool {
         self.0.get(id).is_some_and(|f| f.repairs.iter().filter(|at| **at > now - WINDOW).count() >= 2 || f.pause > 0)
     }

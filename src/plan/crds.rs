@@ -45,8 +45,8 @@ pub fn action(
     }
 }
 
-/// The definition that replaces an existing one: the chart's, with annotations and labels that others added. The certificate of a
-/// conversion webhook stays too: whoever made it, such as cert-manager, put it there.
+/// The definition that replaces an existing one: the chart's, with annotations and labels that others added. The
+/// certificate of a conversion webhook stays too: another client, such as cert-manager, put it there.
 pub fn replacement(body: &Map<String, Value>, live: &Value) -> Value {
     const CA: &str = "/spec/conversion/webhook/clientConfig";
     let mut new = live.clone();

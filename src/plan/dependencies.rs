@@ -38,7 +38,7 @@ pub enum Target {
     },
 }
 
-/// A dependency of a custom resource, and what came of it.
+/// A dependency of a custom resource, and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Needed {
     /// `Kind.group` of the other.

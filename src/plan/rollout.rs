@@ -83,7 +83,7 @@ pub struct Decision<K> {
     pub look_at: Option<i64>,
 }
 
-/// Decides what is done next. Times are in seconds since 1970.
+/// Decides the next action. Times are in seconds since 1970.
 pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[Member<K>], now: i64) -> Decision<K> {
     let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     let mut times = Vec::new();

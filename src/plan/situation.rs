@@ -105,7 +105,7 @@ pub enum Situation {
     RollBack(u64),
     /// The first installation failed permanently, and is uninstalled.
     Abandoned,
-    /// Objects are not what the deployed revision says.
+    /// Objects differ from the deployed revision.
     Drifted(Vec<Drift>),
     /// The newest revision is for these inputs and is not finished.
     Unfinished,

@@ -1,5 +1,5 @@
-//! The rights that an operator needs for a chart: everything that the chart can render, what its templates look up, what its own Roles
-//! grant, and what the operator needs for itself.
+//! The rights that an operator needs for a chart: for everything that the chart can render, for the lookups of its
+//! templates, for the rules that its own Roles grant, and for the operator itself.
 //!
 //! A kind counts if the chart renders it with its defaults or with one of its values files, or if a template or a helper that a template
 //! may call has a document of it. Nothing here asks a cluster. Objects that only values decide (`extraDeploy`) cannot

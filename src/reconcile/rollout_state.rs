@@ -148,7 +148,7 @@ impl Served {
         self.rollout().checks.insert(key.clone(), Check { uid, generation, digest, found });
     }
 
-    /// Drops what is noted of a custom resource that is gone.
+    /// Drops the notes about a custom resource that is gone.
     pub fn forget(&self, key: &ReleaseKey) {
         let mut state = self.rollout();
         state.granted.remove(key);

@@ -89,7 +89,7 @@ pub fn release_replicas(managed: &[Value], api_version: &str) -> Option<Vec<Valu
     Some(entries)
 }
 
-/// `managedFields` in which these fields are ours and nobody else's, so that the next apply removes them, and who had them.
+/// `managedFields` in which only we own these fields, so that the next apply removes them, and their earlier owners.
 pub fn take(managed: &[Value], api_version: &str, taken: &Fields) -> (Vec<Value>, Vec<String>) {
     let (mut entries, mut owners) = (Vec::new(), Vec::new());
     for entry in managed.iter().filter(|e| !is_ours(e)) {
@@ -211,7 +211,8 @@ pub fn scalers(managed: &[Value]) -> Vec<&str> {
     managed.iter().filter(scales).map(manager).collect()
 }
 
-/// Whether an object has no replicas and nobody owns that: who scales to zero through the subresource `scale` owns nothing (tried on 1.36).
+/// Whether an object has no replicas and no manager owns that: a client that scales to zero through the subresource
+/// `scale` owns nothing (tried on 1.36).
 pub fn is_scaled_to_zero(managed: &[Value], object: &Value) -> bool {
     let owns = |entry: &Value| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some();
     object.pointer("/spec/replicas").and_then(Value::as_i64) == Some(0) && !managed.iter().any(owns)

@@ -38,7 +38,7 @@ const TAKEN: [&str; 8] = [
 /// The files of the bundle.
 ///
 /// # Errors
-/// What is missing among the objects, in a sentence.
+/// The missing objects, in a sentence.
 pub fn of(objects: &[Value], settings: &Settings) -> Result<Files, String> {
     let bases: Vec<&Value> = kind(objects, "ClusterServiceVersion").collect();
     let [base] = bases[..] else {

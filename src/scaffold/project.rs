@@ -81,7 +81,7 @@ impl Project {
     /// Reads the file.
     ///
     /// # Errors
-    /// What is wrong with it, in a sentence.
+    /// The fault, in a sentence.
     pub fn read(file: &str) -> Result<Self, String> {
         let document = yaml::parse(file.as_bytes()).map_err(|e| e.to_string())?;
         let Value::Object(mut fields) = document else { return Err("it is not a map".to_owned()) };

@@ -17,7 +17,7 @@ pub enum Wanted {
     No,
     /// It keeps everything that its log has.
     Keeping,
-    /// It takes back what nobody acknowledged.
+    /// It takes back writes that no member acknowledged.
     TakingBack,
 }
 

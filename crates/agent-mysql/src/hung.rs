@@ -171,7 +171,8 @@ pub fn note(member: &Member, why: &str) {
     });
 }
 
-/// Ends a database that has hung for long before an order to follow: who gives it knows that another member has all acknowledged writes.
+/// Ends a database that has hung for long before an order to follow: the operator gives it only if another member has
+/// all acknowledged writes.
 pub async fn end_for_order(member: &Member) {
     let after = member.flags.hung_after;
     let hung = member.facts(|facts| Some((facts.running.clone()?, facts.hung.as_ref()?.since)));

@@ -1,4 +1,4 @@
-//! Writes for who stores them: parts of the binary logs, each of which is itself a binary log.
+//! Writes for the program that stores them: parts of the binary logs, each of which is itself a binary log.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};

@@ -13,7 +13,7 @@ use super::sets;
 use super::sql::{Sql, SqlError};
 use tillerman_agent::position::Position;
 
-/// `ER_GTID_STRICT_OUT_OF_ORDER`: a write does not fit behind what is there.
+/// `ER_GTID_STRICT_OUT_OF_ORDER`: a write does not fit after the present ones.
 const OUT_OF_ORDER: u64 = 1950;
 
 /// The answers of the database.

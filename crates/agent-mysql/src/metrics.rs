@@ -1,5 +1,5 @@
 //! Metrics of a member for Prometheus. Metrics that `mysqld_exporter` has, too, have its names here, so that its
-//! dashboards and alerts fit. No label has what clients can choose: neither databases, nor users, nor statements.
+//! dashboards and alerts fit. No label has texts that clients can choose: neither databases, nor users, nor statements.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

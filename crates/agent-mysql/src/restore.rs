@@ -1,6 +1,6 @@
-//! A new cluster from a copy that was stored: the copy is unpacked, prepared, given what was written after it, and only then becomes the
-//! data of the member, by one rename. If an attempt is killed before that, the next attempt removes its files and
-//! begins with the first step.
+//! A new cluster from a copy that was stored: the copy is unpacked and prepared, gets the writes after it, and only
+//! then becomes the data of the member, by one rename. If an attempt is killed before that, the next attempt removes
+//! its files and begins with the first step.
 //!
 //! It runs before the agent, in a container of the same image. A program that knows where copies are stored sends the copy
 //! (`tillerman snapshot send`), and describes it (`agent::stored`).
@@ -325,7 +325,7 @@ async fn runs(mut child: Child) -> Result<(), String> {
     })
 }
 
-/// Removes what belongs to the cluster that was copied: the accounts of its members, and whom it followed.
+/// Removes what belongs to the cluster that was copied: the accounts of its members, and the source that it followed.
 async fn forget(sql: &mut Sql) -> Result<(), String> {
     let said = |error: super::sql::SqlError| error.to_string();
     sql.run("RESET SLAVE ALL", SHORT).await.map_err(said)?;
@@ -348,7 +348,8 @@ async fn written(sql: &mut Sql) -> Result<Position, String> {
     Ok(gtid::position(&gtid::list(&state).ok_or("the database does not report a position")?))
 }
 
-/// Runs what was written after the copy. It is the first that is written to the new data, so that nothing else collides with it.
+/// Runs the writes after the copy. It is the first that is written to the new data, so that nothing else collides with
+/// it.
 async fn replay(
     member: &Member,
     scratch: &Scratch,

@@ -310,7 +310,7 @@ async fn follow_mariadb(member: &Member, order: &Follow, was_primary: bool) -> R
     let acknowledge = i32::from(order.acknowledge);
     sql.run(&format!("SET GLOBAL rpl_semi_sync_slave_enabled = {acknowledge}"), SHORT).await?;
     sql.run(&change, STOP).await?;
-    // Only now: what counts as applied of an earlier primary is what it wrote with its ID.
+    // Only now: the writes that an earlier primary made with its ID count as applied.
     let own = member.flags.server_id();
     known_as(&mut sql, if order.acknowledge { own } else { own ^ WITHOUT_ACKNOWLEDGING }).await?;
     sql.run("START SLAVE", STOP).await?;
@@ -390,7 +390,7 @@ fn change_source(member: &Member, order: &Follow, password: &str, (was_primary, 
         Flavor::Mariadb => "MASTER_USE_GTID = slave_pos",
         // It tries for ever. Without TLS, the password is sent encrypted with the key of the source.
         Flavor::Mysql if follows => "SOURCE_RETRY_COUNT = 0, GET_SOURCE_PUBLIC_KEY = 1",
-        // This cannot be given while what was received is applied, and stays as it is.
+        // This cannot be set while received writes are applied, and stays as it is.
         Flavor::Mysql => "SOURCE_AUTO_POSITION = 1, SOURCE_RETRY_COUNT = 0, GET_SOURCE_PUBLIC_KEY = 1",
     };
     format!(
@@ -495,7 +495,8 @@ fn identified(member: &Member) -> Result<String, Refusal> {
     clause(member.flags.flavor, &password(member)?, None).map_err(|error| failed(&error))
 }
 
-/// The password with which members follow each other: the digest of what the file has, as MariaDB takes at most 32 characters.
+/// The password with which members follow each other: the digest of the file's content, because MariaDB accepts at most
+/// 32 characters.
 fn password(member: &Member) -> Result<String, Refusal> {
     let secret = secret(&member.flags.password_file).map_err(|error| failed(&error))?;
     Ok(HEXLOWER.encode(&Sha256::digest(secret.as_bytes()))[..32].to_owned())

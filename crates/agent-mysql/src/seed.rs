@@ -32,8 +32,8 @@ use tillerman_agent::stored::{DATA, VERSION};
 
 /// The header with the state of the donor's binary log before the copy.
 pub const STATE: &str = "tillerman-binlog-state";
-/// The header with what the donor is. Commits of a primary wait while the position of a copy is read, and the file of the copy has it.
-/// Those of a replica do not: its copy may have more writes than that file says.
+/// The header with the kind of the donor. Commits of a primary wait while the position of a copy is read, and the file
+/// of the copy has it. Those of a replica do not: its copy may have more writes than that file says.
 pub const ROLE: &str = "tillerman-role";
 /// The donor is a replica.
 pub const REPLICA: &str = "replica";
@@ -189,9 +189,9 @@ pub async fn set_position(sql: &mut Sql, arrived: &Arrived) -> Result<(), String
     Ok(())
 }
 
-/// Takes back what a replica's own threads had prepared, and not committed, when it was copied: they do not stop for a copy. The
-/// database would not start with it, as its binary log, which knows what becomes of it, is not in the copy. It is in none of the
-/// positions in the tables, so the member receives it again.
+/// Takes back transactions that a replica's own threads had prepared, and not committed, when it was copied: they do
+/// not stop for a copy. The database would not start with it, as its binary log, which knows what becomes of it, is not
+/// in the copy. It is in none of the positions in the tables, so the member receives it again.
 pub async fn take_back(member: &Member, arriving: &Path) -> Result<(), String> {
     let start = |how: &[&str]| {
         let mut start = Command::new(member.flags.server());

@@ -5,7 +5,7 @@ use std::path::Path;
 use tillerman_render::chart::{self, Chart};
 use tillerman_render::render::{self, Capabilities, Fixed, Options, Release};
 
-/// Objects by what they are.
+/// Objects by their identity.
 type Objects = BTreeMap<String, String>;
 
 fn objects(chart: &Chart, file: &str) -> Result<Objects, Box<dyn std::error::Error>> {

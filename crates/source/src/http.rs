@@ -24,7 +24,7 @@ const REDIRECTS: usize = 10;
 /// Helm's limit of time for a whole request.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Files that say whom to trust, and who we are.
+/// Files with the authorities to trust, and our credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// Our certificate.

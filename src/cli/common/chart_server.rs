@@ -8,7 +8,7 @@ use crate::source::{Messages, Settings};
 use std::io::Read as _;
 use std::path::PathBuf;
 
-/// Helm's flags of a server: who we are to it, whom to trust.
+/// Helm's flags of a server: our credentials, and the authorities to trust.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "they are Helm's flags")]
 pub struct ServerArgs {

@@ -6,8 +6,8 @@ use crate::render::Diagnostic;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
-/// Whether errors are explained. Without a flag they are when standard error is a terminal, so that what a script reads
-/// is Helm's text alone.
+/// Whether errors are explained. Without a flag they are when standard error is a terminal, so that a script reads only
+/// Helm's text.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct ExplainArgs {
     /// Show the lines of the chart behind an error, even when no terminal reads it.

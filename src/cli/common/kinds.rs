@@ -69,7 +69,7 @@ pub async fn served(
     Ok(kinds.into_values().collect())
 }
 
-/// `None` for what may not be listed.
+/// `None` for kinds that may not be listed.
 fn allowed<T>(answer: Result<T, ApiError>) -> Result<Option<T>, CliError> {
     match answer {
         Ok(list) => Ok(Some(list)),

@@ -98,12 +98,12 @@ fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Makes the image, and does with it what the flags say.
+/// Makes the image, and handles it as the flags say.
 pub fn run(args: &Args) -> Result<(), CliError> {
     let recipe = recipe(args)?;
     let images = build(&recipe)?;
     if let (Some(path), Some(format)) = (&args.output, format(args)) {
-        // Before anything is said: what follows may be long.
+        // Before any output: the following steps may take long.
         write::write(&images, path, format, recipe.epoch)?;
     }
     if let Some(path) = &args.sbom {

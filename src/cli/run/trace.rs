@@ -31,7 +31,7 @@ const PROTOCOL: &str = "http/protobuf";
 pub(super) struct Traces(SdkTracerProvider);
 
 impl Traces {
-    /// As the environment says: `None` when it does not ask for traces; an error says what it asks for and cannot have.
+    /// As the environment says: `None` when it does not request traces; an error names the unsupported request.
     pub(super) fn from_env(service: &str) -> Result<Option<Self>, String> {
         let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         if !is_asked(env)? {

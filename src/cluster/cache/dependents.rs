@@ -46,7 +46,7 @@ pub(super) fn matters(old: Option<&Cr>, new: &Cr) -> bool {
 }
 
 impl Cache {
-    /// Sets what a custom resource needs. From then on a change of those is a change for it.
+    /// Sets the needs of a custom resource. From then on a change of those is a change for it.
     pub fn set_needs(&self, key: &ReleaseKey, needs: Vec<ReleaseKey>) {
         // Most need nothing, and have never needed anything.
         let mut inner = self.lock();
@@ -58,7 +58,7 @@ impl Cache {
         self.lock().dependents.needs.get(key).cloned()
     }
 
-    /// Drops what a custom resource needs after it is gone.
+    /// Drops the needs of a custom resource after it is gone.
     pub fn forget_needs(&self, key: &ReleaseKey) {
         let mut inner = self.lock();
         inner.dependents.set(key, Vec::new());

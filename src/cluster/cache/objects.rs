@@ -82,7 +82,8 @@ impl Cache {
         Some((id, live))
     }
 
-    /// Adds what the status shows of an object. Returns the custom resource that the object names as its owner.
+    /// Adds the parts of an object that the status shows. Returns the custom resource that the object names as its
+    /// owner.
     fn look(&self, id: &ObjectId, live: &mut Live, object: &Value) -> Option<ReleaseKey> {
         let inner = self.lock();
         live.shown.fields = inner.wanted.of(id, object);

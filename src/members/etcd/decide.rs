@@ -1,6 +1,6 @@
 //! Decides the next step. The first row of the table that applies wins, and each row does at most one thing. Rows that
-//! finish something come before those that begin something: so whatever was interrupted is found and finished, without
-//! any stored state.
+//! finish something come before those that begin something: so interrupted work is found and finished, without any
+//! stored state.
 //!
 //! This file contains the rows that need no quorum, and `with_quorum` and `upkeep` contain the others. `table` contains
 //! the phases and their rows, in order. docs/design/members.md shows them; comments cite a row by the name of its
@@ -23,9 +23,9 @@ use super::state::{Action, ClusterState, InitialCluster, Observed, Settings, Ver
 use crate::members::driver::MemberStep;
 use crate::members::workload::{Latch, Mode, Pod, PodPhase, Target, Workload};
 
-/// When to observe again what is in progress.
+/// When to observe again work in progress.
 const SOON: Duration = Duration::from_secs(2);
-/// When to observe again what others have to do.
+/// When to observe again work that others have to do.
 const LATER: Duration = Duration::from_secs(10);
 
 /// `ETCD_INITIAL_CLUSTER` while no member joins: etcd exits if it has no data and is not in this list.

@@ -1,5 +1,5 @@
 //! Decides the next step. The first row of the table that applies wins, and each row does at most one thing. Rows that
-//! finish something come before those that begin something. So whatever was interrupted is found and finished.
+//! finish something come before those that begin something. So interrupted work is found and finished.
 //!
 //! P is the primary, E the epoch, N the set of members that may acknowledge, and W the number of acknowledgements that
 //! a commit waits for. No acknowledged write is lost if, of N, R members are heard and fenced with R + W > |N|: every
@@ -24,9 +24,9 @@ use crate::agent::contract::{Order, Promote, Role, State, Verb};
 use crate::members::driver::MemberStep;
 use crate::members::workload::{Latch, Mode, Target, Workload};
 
-/// When to observe again what is in progress.
+/// When to observe again work in progress.
 const SOON: Duration = Duration::from_secs(1);
-/// When to observe again what others have to do.
+/// When to observe again work that others have to do.
 const LATER: Duration = Duration::from_secs(10);
 
 /// Decides the next step. `now` is in seconds since 1970.
@@ -251,7 +251,8 @@ impl Scene<'_> {
         self.written(roles)
     }
 
-    /// The primary gets its orders: how many acknowledgements a commit waits for, and who may follow.
+    /// The primary gets its orders: the number of acknowledgements that a commit waits for, and the members that can
+    /// follow.
     fn promote(&self) -> Step {
         let (p, answer) = self.primary()?;
         let (acks, admitted) = (self.asked_acks(), self.admitted());
@@ -333,7 +334,7 @@ impl Scene<'_> {
         })
     }
 
-    /// Whether a member receives from the primary, and may acknowledge what it receives.
+    /// Whether a member receives from the primary, and may acknowledge the writes that it receives.
     fn acknowledges(&self, ordinal: u32) -> bool {
         self.follows(ordinal).is_some_and(|answer| answer.acknowledges)
     }

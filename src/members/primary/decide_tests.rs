@@ -298,7 +298,8 @@ fn while_an_operation_runs_a_lost_primary_is_replaced_and_nobody_comes_or_goes()
     assert_eq!(world.pass(false), MemberStep::Quiet, "no cluster begins");
 }
 
-/// The status of a custom resource is lost, such as when it is restored from a backup: the `ConfigMap` says who the primary is.
+/// The status of a custom resource is lost, such as when it is restored from a backup: the `ConfigMap` names the
+/// primary.
 #[test]
 fn a_lost_status_is_found_again() {
     let mut world = World::grown(3);
@@ -377,7 +378,7 @@ fn nobody_hands_over_to_a_replica_that_does_not_apply() {
     world.settle();
 }
 
-/// A replica was away for so long that the primary can no longer send what it lacks.
+/// A replica was away for so long that the primary can no longer send the writes that it lacks.
 #[test]
 fn a_replica_that_lacks_what_the_primary_no_longer_sends_is_seeded() {
     let mut world = World::grown(3);
@@ -527,7 +528,8 @@ fn an_acker_without_data_leaves_n_when_the_other_one_has_just_started() {
     assert_eq!(world.held().ackers.len(), 2, "both acknowledge again");
 }
 
-/// A new acker starts again before a pass has seen that it acknowledges, and has lost what only it had acknowledged.
+/// A new acker starts again before a pass has seen that it acknowledges, and has lost writes that only it had
+/// acknowledged.
 #[test]
 fn a_new_acker_that_starts_again_at_once_does_not_count() {
     let mut world = World::grown(3);
@@ -616,7 +618,7 @@ fn a_promoted_database_that_does_not_start_is_lost_after_a_while() {
     world.broken.clear();
     world.settle();
     assert_ne!(world.primary(), p);
-    // If nobody can take over, it is said, and who could.
+    // If no member can take over, the status says so, and names the members that could.
     let mut world = World::grown(3);
     (0..3).for_each(|k| world.crash(k));
     while world.held().acks > 0 {

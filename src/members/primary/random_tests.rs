@@ -40,7 +40,7 @@ fn nothing_is_lost_when_anything_fails_at_any_time() {
         world.slow.clear();
         world.target.size = 3;
         if !world.comes_to_rest() {
-            // Members that had acknowledged have started again before they were heard: nobody knows what they lost.
+            // Members that had acknowledged restarted before they answered: it is not known which writes they lost.
             accepted += 1;
             world.accept();
             world.settle();

@@ -576,7 +576,7 @@ impl World {
         self.target.recover = Some(said.into());
     }
 
-    /// The operator has forgotten what was refused.
+    /// The operator has forgotten the refusals.
     pub fn forget_refusals(&mut self) {
         self.refused.clear();
     }

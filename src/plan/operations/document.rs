@@ -54,7 +54,7 @@ pub struct Hook {
     /// Seconds that it may run, in place of the timeout of the release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<i64>,
-    /// The container whose exit code counts; the first one otherwise.
+    /// The container whose exit code counts; by default the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// Digest of the object.

@@ -60,7 +60,7 @@ pub enum OperationStep {
     },
     /// The status remembers this.
     Remember(Running),
-    /// An object failed: [`judge`] decides what follows, after a look at its pods.
+    /// An object failed: [`judge`] decides the next step, after a look at its pods.
     Judge(Trouble),
     /// It is over.
     Over(Ended),
@@ -159,7 +159,7 @@ fn outdated(view: &View<'_>) -> Option<OperationStep> {
     })
 }
 
-/// No part of it runs now. Its delete policies decide what is deleted.
+/// No part of it runs now. Its delete policies decide which objects are deleted.
 fn clear(view: &View<'_>, ended: &Ended) -> OperationStep {
     let mark = Mark::of(view.running);
     for (id, live) in view.live {

@@ -240,7 +240,7 @@ impl Definitions {
         self.conclude(&name, &object, verdict).await;
     }
 
-    /// Reports what came of a definition.
+    /// Reports the result of a definition.
     async fn conclude(&mut self, name: &str, object: &Value, verdict: Verdict) {
         let is_written = self.report(name, object, &verdict).await;
         self.note(name, is_written && matches!(verdict.reason, Reason::Served | Reason::InvalidSpec)).await;

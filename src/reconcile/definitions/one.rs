@@ -1,4 +1,4 @@
-//! One definition: from what it says to an API that is served, and back.
+//! One definition: from its content to an API that is served, and back.
 
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ impl Definitions {
         {
             entry.look_at = Some((tokio::time::Instant::now() + pause, pause));
         }
-        // The status may be newer than what the watch has seen.
+        // The status may be newer than the state that the watch has seen.
         let (resource, id) = address(name);
         let Ok(Some(object)) = self.ctx.cluster.get(&resource, &id).await else { return };
         let old: Map<String, Value> = object.get("status").and_then(Value::as_object).cloned().unwrap_or_default();

@@ -170,7 +170,7 @@ async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
     Ok(passed)
 }
 
-/// How texts of agents are shown: without what is secret in the release.
+/// How texts of agents are shown: without the secrets of the release.
 async fn masked(observed: &Observed, ctx: &Context) -> Shown {
     let is_known = learn(observed, ctx).await;
     let (masks, key) = (Arc::clone(&ctx.memory.masks), observed.key.clone());
@@ -234,7 +234,7 @@ async fn agents(document: &Document, observed: &Observed) -> Result<Result<Agent
     Ok(Agents::new(tls.as_ref()).map_err(wrong))
 }
 
-/// Where what the members report is noted for the metrics.
+/// The place where the reports of members are noted for the metrics.
 struct Noted {
     primaries: Primaries,
     key: ReleaseKey,

@@ -32,7 +32,7 @@ impl Refusals {
         of_set.iter().map(|(order, (refused, _))| (*order, refused.clone())).collect()
     }
 
-    /// Remembers what is refused now. An order that was already known keeps its time.
+    /// Stores the present refusals. An order that was already known keeps its time.
     pub fn note(&self, key: &ReleaseKey, set: &str, refused: BTreeMap<(u32, &'static str), Refused>) {
         if refused.is_empty() {
             return;
@@ -45,7 +45,7 @@ impl Refusals {
         }
     }
 
-    /// Drops what is remembered of a deleted custom resource.
+    /// Drops the facts about a deleted custom resource.
     pub fn forget(&self, key: &ReleaseKey) {
         self.lock().remove(key);
     }

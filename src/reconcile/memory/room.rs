@@ -13,7 +13,7 @@ const LARGE: usize = 1 << 20;
 const ROOM: usize = bounds::CHUNKS.bytes;
 const KIB: usize = 1 << 10;
 
-/// The room for large records. Everybody who can write Secrets in a namespace can make one for each of their releases.
+/// The room for large records. Every user who can write Secrets in a namespace can make one for each of their releases.
 pub struct Room(Arc<Semaphore>);
 
 impl Default for Room {

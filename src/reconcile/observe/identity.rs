@@ -1,4 +1,4 @@
-//! With whose rights a release is handled.
+//! The identity with whose rights a release is handled.
 //!
 //! Everything about its objects is done so: they are looked up, read, applied, patched and deleted, as are hooks, operations and members,
 //! logs and the values of `valuesFrom`. The operator uses its own rights for its own data: records, the status, the

@@ -47,7 +47,7 @@ pub struct Prepared {
     pub remarks: Vec<String>,
 }
 
-/// Prepares what the situation requires.
+/// Prepares the data that the situation requires.
 pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Error> {
     let record = observed.record.as_ref().map_err(Clone::clone)?.as_ref();
     match &observed.situation {

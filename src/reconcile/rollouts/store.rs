@@ -16,7 +16,7 @@ use crate::reconcile::context::Context;
 use crate::release::kept_chart::{self, Kept};
 use crate::release::object::ObjectId;
 
-/// Charts that no custom resource has, and are kept all the same: what one may be pinned to.
+/// Charts that no custom resource has, and that are kept all the same, because one can be pinned to them.
 const SPARE: usize = 3;
 
 /// Writes the newest chart of a kind to Secrets, loads the others that are kept, and deletes those that nobody needs.

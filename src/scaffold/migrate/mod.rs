@@ -2,7 +2,7 @@
 //! Projects of v1.0 to v1.42 have `config/`, those before have `deploy/` and `build/Dockerfile` (operator-sdk,
 //! `internal/plugins/helm/v1` and `internal/scaffold/helm`).
 //!
-//! All of it is decided on texts: who calls has read the files, and writes them.
+//! All decisions are about texts: the caller has read the files, and writes them.
 
 mod charts;
 mod definitions;

@@ -123,7 +123,7 @@ fn is_of_lease(rule: &Rule) -> bool {
     rule.policy.groups.contains("coordination.k8s.io")
 }
 
-/// Says what is missing. Returns whether it is needed.
+/// Reports the missing rights. Returns whether it is needed.
 fn needs(
     held: &Held,
     rule: &Rule,

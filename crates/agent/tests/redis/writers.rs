@@ -88,7 +88,7 @@ struct Confirmed {
 }
 
 impl Writers {
-    /// Starts so many, to whichever of these members takes writes.
+    /// Starts this number, to the one of these members that takes writes.
     pub fn start(members: &[Member], count: usize) -> Self {
         let members = members.iter().map(|member| (member.address, member.port)).collect();
         let (next, stop, confirmed) = (AtomicU64::new(1), AtomicBool::new(false), Mutex::default());

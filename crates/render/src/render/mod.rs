@@ -1,4 +1,4 @@
-//! Chart + values → what Helm would send to the API server.
+//! Chart + values → the objects that Helm would send to the API server.
 
 mod capabilities;
 mod coalesce;

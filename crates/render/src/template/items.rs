@@ -7,8 +7,8 @@ use super::value::{Elem, List, Map, MapType, Str, Value, Waste, drop_later};
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-/// The elements of a slice, shared. A `[]uint8` holds its bytes, and makes elements of them only for those who ask for
-/// elements.
+/// The elements of a slice, shared. A `[]uint8` holds its bytes, and makes elements of them only if elements are
+/// requested.
 #[derive(Clone, Default)]
 pub struct Items(Rc<Elements>);
 

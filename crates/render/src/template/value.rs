@@ -38,7 +38,7 @@ impl Str {
             Bytes::Long(bytes) => bytes,
         }
     }
-    /// The bytes, for whoever keeps them.
+    /// The bytes, for the code that keeps them.
     pub(super) fn shared(&self) -> Arc<Vec<u8>> {
         match &self.0 {
             Bytes::Short(bytes) => Arc::new(bytes.to_vec()),

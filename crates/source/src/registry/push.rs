@@ -54,7 +54,8 @@ impl Registry<'_> {
         Ok(Pushed::Uploaded)
     }
 
-    /// Puts a manifest or an index under its digest or a tag; whether the registry lists what it refers to as its subject.
+    /// Puts a manifest or an index under its digest or a tag. Returns whether the registry lists the referrers of its
+    /// subject.
     ///
     /// # Errors
     /// If the registry refuses it, or stores it under another digest.

@@ -11,8 +11,8 @@ use crate::members::workload::{Latch, Pod, VolumeClaim};
 /// 3.6 refuses data that earlier versions of 3.5, and older ones, may have written (etcd #19557, #20793).
 const READY_FOR_3_6: Version = Version { major: 3, minor: 5, patch: 32 };
 
-/// Stores what has to be remembered before anything else is done: when the wait for a member began, and what members
-/// that left have left behind.
+/// Stores the facts that must be kept before any other step: when the wait for a member began, and the remains of
+/// members that left.
 pub(super) fn memory(c: &Cluster) -> Option<MemberStep<Action>> {
     let mut latch = Latch { position: Some(c.scene.revision()), ..c.scene.latch.clone() };
     let known = c.members.iter().filter_map(|member| c.ordinal(member)).chain(0..c.replicas());
@@ -244,8 +244,8 @@ pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<Action>> {
     if c.scene.has_learners() {
         return call(c, None, Call::AddLearner { ordinal: k, peer_url });
     }
-    // With two members, both have to agree, so nothing can be written or read before the second one has started. So
-    // what it needs is written first.
+    // With two members, both have to agree, so nothing can be written or read before the second one has started. So the
+    // data that it needs is written first.
     let newcomer = Member { id: 0, name: String::new(), peer_urls: vec![peer_url.clone()], learner: false };
     let list = c.scene.initial_cluster(&[c.members, &[newcomer]].concat());
     c.scene.written(ClusterState::Existing, list).or_else(|| call(c, None, Call::AddVoter { ordinal: k, peer_url }))

@@ -191,7 +191,7 @@ impl<'p> Translator<'p> {
         self.repeatable = true;
     }
 
-    /// `times` is what the operator says in braces.
+    /// `times` is the content of the operator's braces.
     fn repeat(
         &mut self,
         length: usize,
@@ -406,7 +406,7 @@ fn unicode_group(text: &str) -> Result<(String, &str), String> {
     Ok((group, after))
 }
 
-/// `\x{10FFFF}`: RE2 reads no further than to what cannot be right.
+/// `\x{10FFFF}`: RE2 reads no further than the first fault.
 fn braced_escape<'t>(text: &'t str, digits: &'t str) -> Result<(char, &'t str), String> {
     let mut code = 0;
     for (at, c) in digits.char_indices() {

@@ -56,7 +56,7 @@ fn table(value: &Value) -> Option<Vec<(Str, Value)>> {
     }
 }
 
-/// Types that are not written as they are, as what they are written as.
+/// Types that are not written unchanged, with the types that are written instead.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Object(object) if object.as_any().is::<Time>() || object.as_any().is::<LocalTime>() => value.clone(),
