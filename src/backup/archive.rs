@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// Logs of one run. More are left to the next one.
 const LOGS: usize = 1000;
 
-/// Where an archive ends: a small document beside the logs.
+/// Where an archive ends: a small document next to the logs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct End {

@@ -123,7 +123,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// For a cluster of so many members. `operator` is whether it is known which pods are the operator's.
+    /// For a cluster of this many members. `operator` is whether it is known which pods are the operator's.
     ///
     /// Fails, with what to do about it, where a fault would harm more than the level allows.
     pub fn new(seed: u64, level: Level, kinds: &[Kind], size: u32, operator: bool) -> Result<Self, String> {

@@ -381,7 +381,7 @@ fn verdict(is_same: bool, is_refused: bool, touched: usize, marked: usize) -> St
         () if is_same => {
             format!("the first pass would change nothing; {marked} objects get the custom resource as their owner")
         }
-        () => format!("the first pass would change {touched} objects, beside the owner of {marked}"),
+        () => format!("the first pass would change {touched} objects, besides the owner of {marked}"),
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Args {
     tls_ca: Option<PathBuf>,
 }
 
-/// Checks rule after rule, and ends at the first that is broken: those behind it build on it.
+/// Checks rule after rule, and ends at the first that is broken, because later rules build on it.
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let tls = match (&args.tls_certificate, &args.tls_key, &args.tls_ca) {
         (Some(certificate), Some(key), Some(authorities)) => {

@@ -46,7 +46,7 @@ pub struct Args {
     /// Namespace to render for.
     #[arg(short, long, default_value = "default", env = "HELM_NAMESPACE")]
     namespace: String,
-    /// Do not show the lines of the chart behind an error.
+    /// Do not show the lines of the chart that caused an error.
     #[arg(long)]
     no_explain: bool,
     /// Accepted as of `tillerman template`: errors are explained unless --no-explain is given.

@@ -44,7 +44,7 @@ const FILE_LIMIT: u64 = 1 << 20;
 const MOST_FILES: usize = 2_000;
 /// Folders below each other.
 const DEEPEST: usize = 8;
-/// The folders of a project whose files are read, besides the files beside them. Charts are loaded as charts.
+/// The folders of a project whose files are read, besides the files next to them. Charts are loaded as charts.
 const FOLDERS: [&str; 4] = ["build", "bundle", "config", "deploy"];
 
 /// Prints what has to change. Ends with 0 if nothing has, with 1 if something is left to change, and with 2 after an error, as `diff` does.

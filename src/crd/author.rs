@@ -269,7 +269,7 @@ fn scalar(source: &Map<String, Value>, to: &mut Map<String, Value>, kind: &str) 
             to.insert(key.into(), limit.clone());
         }
     }
-    // Newer drafts write the bound itself, OpenAPI a flag beside the inclusive bound.
+    // Newer drafts write the bound itself, OpenAPI a flag next to the inclusive bound.
     for (exclusive, inclusive) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         match source.get(exclusive).filter(|_| is_number) {
             Some(bound @ Value::Number(_)) => {
@@ -323,7 +323,7 @@ fn types(source: &Map<String, Value>) -> (Vec<&str>, bool) {
     (types, nullable)
 }
 
-/// The one alternative beside null, of a schema that says nothing else of the type.
+/// The only alternative besides null, of a schema that says nothing else about the type.
 fn or_null(source: &Map<String, Value>) -> Option<&Value> {
     if source.contains_key("type") {
         return None;

@@ -49,7 +49,7 @@ enum Test {
     Present(Path),
     /// The value is there and is equal to this scalar.
     Equals(Path, Value),
-    /// The value is there and is a text of at least so many characters.
+    /// The value exists and is a text of at least this many characters.
     Longer(Path, u64),
     Not(Box<Test>),
     All(Vec<Test>),

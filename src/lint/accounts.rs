@@ -18,7 +18,7 @@ const IMAGE: &str = "planted-image";
 static ACCOUNTS: LazyLock<Regex> = LazyLock::new(|| Regex::new("(?i)service_?account").expect("the pattern is valid"));
 static IMAGES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("(?i)image|repository|registry|(^|[.])tag$").expect("the pattern is valid"));
-/// Values beside those, which choose neither.
+/// Other values, which choose neither.
 static OTHERS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("(?i)polic|secret|annotation|label").expect("the pattern is valid"));
 

@@ -93,7 +93,7 @@ pub fn differ_in_labels(live: &Value, wanted: &Value) -> bool {
     contains(&Value::Array(old), &Value::Array(new))
 }
 
-/// Whether `live` contains all of `wanted`, beside defaults.
+/// Whether `live` contains all of `wanted`, besides defaults.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {

@@ -186,7 +186,7 @@ fn correct_one(object: &mut Value, line: &str, twins: &mut Twins) -> Option<Faul
     (items.len() < before).then(|| Fault::Duplicate(duplicate()))
 }
 
-/// Restores all items in the lists of an object that was created with the last ones. Items of others stay behind them.
+/// Restores all items in the lists of an object that was created with the last ones. Items of others stay after them.
 pub fn restore(object: &mut Value, twins: &Twins) {
     for (path, list) in twins.lists.iter().filter(|(_, list)| !list.keys.is_empty()) {
         let Some(Value::Array(items)) = at(object, path) else { continue };

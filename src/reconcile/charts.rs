@@ -295,7 +295,7 @@ fn proven(data: Vec<u8>, proof: &Proof) -> Result<Vec<u8>, SourceError> {
     }
 }
 
-/// Fetches the archive behind a link, with the credentials that Helm would use. The content of the archive runs with
+/// Fetches the archive at a link, with the credentials that Helm would use. The content of the archive runs with
 /// the operator's rights, so its origin must be authentic: the link must use https, unless a digest or a keyring proves
 /// the archive.
 fn fetch(wanted: &Wanted, proof: &Proof, credentials: &Credentials) -> Result<Vec<u8>, SourceError> {

@@ -420,7 +420,7 @@ mod tests {
         assert_eq!(queue.next().await, Some(key("a")));
     }
 
-    /// Follows the clock beside the test. Returns the results of the checks of resting keys.
+    /// Follows the clock in another task than the test. Returns the results of the checks of resting keys.
     fn follow(queue: &Arc<Queue>, looks: &Arc<AtomicUsize>, is_as_it_should_be: bool) {
         let (queue, looks) = (Arc::clone(queue), Arc::clone(looks));
         tokio::spawn(async move {

@@ -115,8 +115,8 @@ pub fn replaced(managed: &[Value], wanted: &[Value], replacer: &str) -> Option<V
     (!is_so).then_some(entries)
 }
 
-/// `managedFields` in which no `Update` of others owns a field beside us, or `None` when none does: a field that somebody
-/// edited away and back would stay when the chart drops it. Other appliers keep their share.
+/// `managedFields` in which no `Update` of others owns a field together with us, or `None` when none does: a field that
+/// somebody edited away and back would stay when the chart drops it. Other appliers keep their share.
 pub fn relinquish(managed: &[Value]) -> Option<Vec<Value>> {
     let ours = ours(managed);
     let mut changed = false;

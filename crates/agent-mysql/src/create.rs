@@ -19,7 +19,7 @@ use tillerman_agent::store::Identity;
 /// How much of what the program says is kept for the log, in bytes.
 const SAID: u64 = 64 << 10;
 
-/// Creates data beside, and makes it the member's.
+/// Creates data in a second folder, and makes it the member's.
 pub async fn create(member: &Member) -> Result<Identity, String> {
     let arriving = member.volume.arriving();
     let error = |error: std::io::Error| format!("{}: {error}", arriving.display());

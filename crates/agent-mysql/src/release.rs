@@ -3,7 +3,7 @@
 //! MariaDB counts an acknowledgement when it comes for a write that it has sent. A replica that connects says which writes it has, and
 //! these are not sent again, so that nobody acknowledges them: those that it received while it did not acknowledge, and those whose
 //! acknowledgement was lost with a connection. A later commit would be acknowledged with all before it, but only two groups of commits
-//! can wait; no third one comes into the log behind them.
+//! can wait; no third one comes into the log after them.
 //!
 //! So one more commit is made. If that does not help, the dump threads that have sent everything are ended, and the replicas connect
 //! again. If one of them is then sent nothing that has to be acknowledged, it has everything that is in the log: it said so. This is
@@ -119,7 +119,7 @@ async fn step(member: &Arc<Member>, sql: &mut Sql, before: &mut Option<Before>) 
     match step {
         Step::Nothing => {}
         Step::Nudge => nudge(member),
-        // More commits come into its log behind those that wait. So the agent makes further commits, until one is sent
+        // More commits come into its log after those that wait. So the agent makes further commits, until one is sent
         // to a member that acknowledges.
         Step::Reconnect(_) | Step::Release(_) if sql.flavor == Flavor::Mysql => *before = None,
         Step::Reconnect(dumps) => {

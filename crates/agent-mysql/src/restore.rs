@@ -253,7 +253,7 @@ impl Scratch {
         let appended =
             File::options().append(true).open(init.path()).and_then(|mut file| file.write_all(proxy.as_bytes()));
         appended.map_err(|error| format!("{}: {error}", init.path().display()))?;
-        // The arguments behind the hyphens are the sender's here.
+        // The arguments after the hyphens are the sender's here.
         let mut flags = member.flags.clone();
         flags.arguments.clear();
         let mut arguments = arguments(&flags, data, init.path(), false);

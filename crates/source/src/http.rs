@@ -110,7 +110,7 @@ impl Client {
         Ok(Self { agent: Agent::with_parts(config, connector, DefaultResolver::default()), stay_secure })
     }
 
-    /// Sends a request without a body. Redirects are followed; the `Authorization` header stays behind when one leads to
+    /// Sends a request without a body. Redirects are followed; the `Authorization` header is removed when one leads to
     /// another scheme, host or port. More than `limit` bytes are an error.
     pub fn send(
         &self,

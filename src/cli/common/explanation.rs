@@ -1,4 +1,4 @@
-//! `--explain`: explanations beside Helm's text.
+//! `--explain`: explanations in addition to Helm's text.
 
 use super::colours::colours;
 use super::value_args::ValueArgs;
@@ -10,7 +10,7 @@ use std::io::IsTerminal;
 /// Helm's text.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct ExplainArgs {
-    /// Show the lines of the chart behind an error, even when no terminal reads it.
+    /// Show the lines of the chart that caused an error, even when no terminal reads it.
     #[arg(long, overrides_with = "no_explain")]
     explain: bool,
     /// Show Helm's text of an error only.

@@ -65,7 +65,7 @@ impl World {
         ends
     }
 
-    /// Passes for so many seconds.
+    /// Passes for this many seconds.
     fn passes(&mut self, seconds: u32) -> Vec<MemberStep<super::state::Action>> {
         let second = |_| {
             self.tick();

@@ -23,7 +23,7 @@ pub struct Cron {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Times {
-    /// `@every 90s`: so many seconds after the last.
+    /// `@every 90s`: this many seconds after the last.
     Every(i64),
     Fields(Fields),
 }

@@ -1,5 +1,5 @@
 //! Operations of a chart: objects whose `helm.sh/hook` is `operation/NAME`. Helm skips them, because it does not know the name. They are
-//! stored beside the release record, so that an operation can begin without a rendering.
+//! stored next to the release record, so that an operation can begin without a rendering.
 
 use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::runs;
 pub const PREFIX: &str = "operation/";
 /// Annotation of one of its objects: when it is due, as `CronJob` takes it.
 pub const SCHEDULE: &str = names::SCHEDULE;
-/// Annotation beside [`SCHEDULE`]: the time zone; UTC by default.
+/// Annotation that belongs to [`SCHEDULE`]: the time zone; UTC by default.
 pub const TIME_ZONE: &str = names::TIME_ZONE;
 /// Annotation of such an object: how long it may run, in place of the timeout of the release.
 pub const TIMEOUT: &str = names::OPERATION_TIMEOUT;

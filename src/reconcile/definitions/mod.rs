@@ -1,8 +1,9 @@
 //! Carries out definitions of charts: makes the definition of each API, and serves it, without a restart.
 //!
-//! A definition is handled when it changes, and again after a pause when something failed. Charts are loaded beside each other, one at a
-//! time for each definition, because their servers can be slow; all other steps of all definitions follow one another. At rest nothing is
-//! sent. A chart that cannot be used removes no API: the operator continues to serve the previous one.
+//! A definition is handled when it changes, and again after a pause when something failed. Charts are loaded
+//! concurrently, one at a time for each definition, because their servers can be slow; all other steps of all
+//! definitions follow one another. At rest nothing is sent. A chart that cannot be used removes no API: the operator
+//! continues to serve the previous one.
 
 mod chart;
 mod config_maps;
@@ -203,7 +204,7 @@ impl Definitions {
         }
     }
 
-    /// Loads a chart beside those of other definitions.
+    /// Loads a chart concurrently with those of other definitions.
     fn load(&mut self, name: &str, object: Value, place: Place) {
         let entry = self.entries.entry(name.to_owned()).or_default();
         entry.load = Load::Runs;

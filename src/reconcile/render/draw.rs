@@ -33,7 +33,7 @@ pub const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, m
 /// The limits in tests.
 const UNLIMITED: Limits = Limits { steps: None, output: usize::MAX, memory: None };
 
-/// The maximum number of objects in a release. The inventory of so many still fits into an annotation.
+/// The maximum number of objects in a release. Their inventory still fits into an annotation.
 pub const MAX_OBJECTS: usize = 1500;
 
 /// The surroundings of a rendering.

@@ -23,7 +23,8 @@ use crate::release::secret::Revision;
 use crate::render::{self, Stop};
 
 /// The custom resources of a kind that have a release, at a time in seconds since 1970. Whether the new chart takes the values of one is
-/// found out beside, and the roll-out is looked at again after that: values that take long to check hold up nobody else.
+/// found out in another task, and the roll-out is checked again after that: values that take long to check delay no
+/// other custom resource.
 pub fn members(
     ctx: &Arc<Context>,
     kind: usize,

@@ -170,7 +170,7 @@ fn copied(value: &Value) -> Result<usize, String> {
     Ok(bytes)
 }
 
-/// Bytes that a value takes beside its text.
+/// Bytes that a value takes besides its text.
 const VALUE: usize = 80;
 
 fn apply_all(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), String> {

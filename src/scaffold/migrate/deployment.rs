@@ -256,7 +256,7 @@ pub fn recreate(project: &Project<'_>, path: &str, (start, end): (usize, usize),
 }
 
 impl<'a> Manager<'a> {
-    /// The file of the Deployment and its part, if its pods may run beside each other.
+    /// The file of the Deployment and its part, if its pods can run at the same time.
     pub fn rolling(&self) -> Option<(&'a str, (usize, usize))> {
         self.deployment.filter(|_| !self.has_strategy)
     }

@@ -55,7 +55,7 @@ pub struct Finding {
 enum Edit {
     /// The line becomes these.
     Replace(Vec<String>),
-    /// These come behind it.
+    /// These come after it.
     After(Vec<String>),
 }
 

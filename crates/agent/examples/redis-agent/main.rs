@@ -33,7 +33,7 @@ use tillerman_agent::tls::{Files, Tls};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A replica serves if its primary has sent something in so many seconds.
+/// A replica serves if its primary has sent something within this many seconds.
 const LAG: f64 = 10.0;
 
 fn main() -> ExitCode {

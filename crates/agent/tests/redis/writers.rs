@@ -101,7 +101,7 @@ impl Writers {
         self.shared.confirmed.lock().expect("nobody panicked").keys.len()
     }
 
-    /// Waits until so many more were confirmed.
+    /// Waits until this many more were confirmed.
     pub async fn more(&self, count: usize) {
         let (before, since) = (self.count(), Instant::now());
         while self.count() < before + count {

@@ -119,7 +119,7 @@ impl Rendered {
     }
 }
 
-/// How a chart is rendered, beside its inputs. The default has [`Fixed`] surroundings.
+/// How a chart is rendered, besides its inputs. The default has [`Fixed`] surroundings.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {

@@ -59,11 +59,11 @@ pub enum Room {
     /// For the elements only.
     #[default]
     Exact,
-    /// One element after the other was added to an empty slice with room for so many.
+    /// One element after the other was added to an empty slice with room for this many.
     Grown(usize),
-    /// The elements behind the first so many were added at once to a slice without room.
+    /// The elements after the first ones were added at once to a slice without room.
     Added(usize),
-    /// For so many.
+    /// For this many.
     For(usize),
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Sizes of compiled patterns, in bytes, that are tried one after the other: the crate does not say how large a pattern
 /// became, but refuses one that becomes larger than it may. Nearly all patterns of charts fit into the first.
 const SIZES: [usize; 5] = [4 << 10, 32 << 10, 256 << 10, 2 << 20, 10 << 20];
-/// Bytes that a search may keep for its next one, beside the pattern itself.
+/// Bytes that a search may keep for its next one, besides the pattern itself.
 const CACHE: usize = 256 << 10;
 /// Bytes of compiled patterns that a thread keeps. A chart has a few dozen of the first size.
 const KEPT: usize = 16 << 20;
@@ -36,8 +36,8 @@ impl Pattern {
         Ok(self.regex.is_match(text))
     }
 
-    /// Charges a search through so many bytes. In the worst case each state of the pattern visits each byte, and a search
-    /// cannot be interrupted.
+    /// Charges a search through this many bytes. In the worst case each state of the pattern visits each byte, and a
+    /// search cannot be interrupted.
     pub fn searched(&self, bytes: usize) -> Result<(), Spent> {
         budget::work_of((bytes / 8).saturating_mul(self.size / SIZES[0]).saturating_add(1))
     }

@@ -26,7 +26,7 @@ pub enum Place {
     Quotes,
     /// As the key of a mapping.
     Key,
-    /// In the text behind `|` or `>`.
+    /// In the text after `|` or `>`.
     BlockScalar,
     /// Beside text or another expression.
     BesideText,

@@ -22,7 +22,7 @@ pub(super) struct Source<'a> {
     pub pieces: Option<Pieces>,
 }
 
-/// The pieces of a text, and why the one behind the last could not be read.
+/// The pieces of a text, and why the one after the last could not be read.
 #[derive(Clone)]
 pub(super) struct Pieces {
     ends: Vec<usize>,
@@ -31,7 +31,7 @@ pub(super) struct Pieces {
     current: usize,
     /// Where the decoded text that go-yaml still holds begins.
     start: usize,
-    /// How many NUL characters go-yaml put behind the end of the text.
+    /// How many NUL characters go-yaml put after the end of the text.
     nuls: usize,
 }
 

@@ -367,7 +367,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes that a value is printed behind a text.
+    /// Notes that a value is printed after a text.
     fn print(&mut self, value: &Abstract, pos: u32, before: &str) {
         self.read(value, pos);
         let key = || KEY.captures(before).map(|found| Box::from(&found[1]));
