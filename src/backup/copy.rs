@@ -62,7 +62,7 @@ impl Agents {
         let first =
             heard.first().ok_or_else(|| BackupError::Agent(format!("no agent has data: {}", errors.join("; "))))?;
         if heard.iter().any(|other| other.state.data != first.state.data) {
-            return Err(BackupError::Invalid("the agents are of different databases".into()));
+            return Err(BackupError::Invalid("the agents belong to different databases".into()));
         }
         Ok(heard)
     }
@@ -127,7 +127,7 @@ pub async fn take(agents: &Agents, form: Form, within: Duration) -> Result<Comin
                 };
                 let (data, version) = (field(DATA)?, field(VERSION)?);
                 if donor.state.data.as_ref() != Some(&data) {
-                    return Err(BackupError::Agent(format!("{member}: the copy is of other data")));
+                    return Err(BackupError::Agent(format!("{member}: the copy has other data")));
                 }
                 let (time, member) = (Timestamp::now(), member.clone());
                 let database_version = version.split('-').next().unwrap_or_default().to_owned();
@@ -184,7 +184,7 @@ pub fn parts(body: Incoming, url: String) -> impl Stream<Item = Result<Bytes, Ba
             Ok(None) => return None,
             Ok(Some(Ok(part))) => Ok(part),
             Ok(Some(Err(error))) => Err(BackupError::Agent(format!("{url}: it ended before it was complete: {error}"))),
-            Err(_) => Err(BackupError::Agent(format!("{url}: nothing came for {SILENCE:?}"))),
+            Err(_) => Err(BackupError::Agent(format!("{url}: no data arrived for {SILENCE:?}"))),
         };
         let over = part.is_err();
         Some((part, (body, url, over)))

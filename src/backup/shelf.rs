@@ -508,7 +508,7 @@ async fn download(place: &Place, name: &str, is_sealed: bool, mut sink: Option<S
 }
 
 fn silent(place: &Place, path: &object_store::path::Path) -> BackupError {
-    BackupError::Store(format!("{place}: {path}: nothing came for {SILENCE:?}"))
+    BackupError::Store(format!("{place}: {path}: no data arrived for {SILENCE:?}"))
 }
 
 /// Deletes a backup, its record first. If this ends in between, the rest does not count as a backup.

@@ -79,7 +79,7 @@ async fn newest<'a>(access: &Access, endpoints: &'a [String]) -> Result<(&'a str
     }
     let clusters: BTreeSet<_> = answers.iter().map(|(_, read)| read.cluster).collect();
     if clusters.len() > 1 {
-        return Err(BackupError::Invalid("the endpoints are of different clusters".into()));
+        return Err(BackupError::Invalid("the endpoints belong to different clusters".into()));
     }
     // The first of the newest, which max_by_key would not give.
     let newest = answers.into_iter().reduce(|best, next| if next.1.revision > best.1.revision { next } else { best });

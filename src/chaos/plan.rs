@@ -56,7 +56,7 @@ impl FromStr for Kind {
 
     fn from_str(word: &str) -> Result<Self, String> {
         let words = || Self::ALL.map(Self::word).join(", ");
-        Self::ALL.into_iter().find(|kind| kind.word() == word).ok_or_else(|| format!("it is one of {}", words()))
+        Self::ALL.into_iter().find(|kind| kind.word() == word).ok_or_else(|| format!("it must be one of {}", words()))
     }
 }
 
@@ -79,7 +79,7 @@ impl FromStr for Level {
             "1" => Ok(Self::One),
             "2" => Ok(Self::Two),
             "3" => Ok(Self::Three),
-            _ => Err("it is 1, 2 or 3".into()),
+            _ => Err("it must be 1, 2 or 3".into()),
         }
     }
 }
@@ -135,18 +135,20 @@ impl Plan {
             return Err("the cluster has no members".into());
         }
         if has(Kind::Operator) && !operator {
-            return Err("which pods are the operator's? Say --operator NAMESPACE/SELECTOR".into());
+            return Err("which pods belong to the operator? Give --operator NAMESPACE/SELECTOR".into());
         }
         if has(Kind::Destroy) && level == Level::One {
-            return Err("destroy takes a member's data, which level 1 does not allow: ask for --level 2".into());
+            return Err("destroy takes a member's data, which level 1 does not allow: use --level 2".into());
         }
         if has(Kind::Destroy) && size < 3 {
-            return Err(format!("destroy would take data that no majority has, with {size} members: have 3 at least"));
+            return Err(format!(
+                "with {size} members, destroy would take data that no majority has: use at least 3 members"
+            ));
         }
         let harms = kinds.iter().any(|kind| *kind != Kind::Operator);
         if harms && size < 3 && level < Level::Three {
             return Err(format!(
-                "each of {size} members is needed for a majority: have 3 at least, or ask for --level 3"
+                "each of {size} members is needed for a majority: use at least 3 members, or --level 3"
             ));
         }
         Ok(Self { random: Random::new(seed), level, kinds: kinds.to_vec(), size, operator })

@@ -196,7 +196,7 @@ async fn proposal(
     }
     if newest.revision.status != Status::Deployed {
         let status = newest.revision.status;
-        return Err(format!("release {name} is {status}: only a deployed release is adopted"));
+        return Err(format!("release {name} is {status}: only a deployed release can be adopted"));
     }
     let record = newest.record.as_ref().map_err(|why| format!("release {name}: {why}"))?;
     let of_record = record.chart().name;

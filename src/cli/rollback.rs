@@ -91,7 +91,7 @@ async fn write(target: &Target, mut cr: Value, spec: &Value, cluster: &Cluster) 
             Err(e) => return Err(CliError(line(&e.whole()))),
         }
     }
-    Err(CliError(format!("{} was changed meanwhile: look again", target.shown())))
+    Err(CliError(format!("{} changed meanwhile: run the command again", target.shown())))
 }
 
 /// The revision to roll back to, and the spec that it had.

@@ -29,7 +29,7 @@ impl ServiceAccount {
             None => (None, text),
         };
         if !dns::is_subdomain(name) || !namespace.is_none_or(dns::is_label) {
-            return Err(format!("{text:?} is neither NAME nor NAMESPACE/NAME of a service account"));
+            return Err(format!("{text:?} must be NAME or NAMESPACE/NAME of a service account"));
         }
         Ok(Self { namespace: namespace.map(Into::into), name: name.into() })
     }
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(ServiceAccount::read("ns/a.b"), Ok(account(Some("ns"), "a.b")));
         for bad in ["", "/", "ns/", "/a", "a/b/c", "a b", "A", "a.b/c", "a\nb", "system:serviceaccount:a:b"] {
             let why = ServiceAccount::read(bad).unwrap_err();
-            assert_eq!(why, format!("{bad:?} is neither NAME nor NAMESPACE/NAME of a service account"));
+            assert_eq!(why, format!("{bad:?} must be NAME or NAMESPACE/NAME of a service account"));
             assert!(ServiceAccount::read_name(bad).is_err(), "{bad}");
         }
         assert!(ServiceAccount::read_name("other/a").unwrap_err().contains("in the same namespace"));

@@ -297,9 +297,12 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     let size = size.as_u64().and_then(|size| u32::try_from(size).ok()).filter(|size| (1..=MAX_SIZE).contains(size));
     let size = size.ok_or_else(|| format!("spec.size is not a whole number from 1 to {MAX_SIZE}"))?;
     let driver = match spec.text("driver")? {
-        None => return Err("spec.driver is missing; it is etcd, jobs or primary".to_owned()),
+        None => return Err("spec.driver is missing; it must be etcd, jobs or primary".to_owned()),
         Some(text) => DriverName::parse(&text).ok_or_else(|| {
-            format!("spec.driver {text:?} is unknown; it is etcd, jobs or primary, or one of the program's own, such as example.com/database")
+            format!(
+                "spec.driver {text:?} is unknown; it must be etcd, jobs or primary, or a driver of the program's own, \
+                 such as example.com/database"
+            )
         })?,
     };
     let mut volumes = Fields::of("spec.volumes", spec.take("volumes"), &["onRemove", "onOrphan"])?;
@@ -311,7 +314,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
         (None, _) => Map::new(),
         (Some(Value::Object(settings)), driver) if driver.is_own() => settings,
         (Some(_), driver) if driver.is_own() => return Err("spec.settings is not an object".to_owned()),
-        (Some(_), _) => return Err("spec.settings is for a driver of the program's own".to_owned()),
+        (Some(_), _) => return Err("spec.settings is only for a driver of the program's own".to_owned()),
     };
     let progress_deadline = match spec.text("progressDeadline")? {
         None => PROGRESS_DEADLINE,

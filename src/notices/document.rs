@@ -252,7 +252,7 @@ impl Notice {
             repeat: seconds("repeat", spec.repeat.as_deref(), "4h", 30 * 24 * 3600)?,
             cap: match spec.max_per_hour.unwrap_or(30) {
                 count @ 1..=100 => count as usize,
-                _ => return Err("spec.maxPerHour: it is not from 1 to 100".to_owned()),
+                _ => return Err("spec.maxPerHour: it must be from 1 to 100".to_owned()),
             },
             subject: template("subject", spec.template.subject.as_ref(), MAX_SUBJECT)?,
             body: template("body", spec.template.body.as_ref(), MAX_BODY)?,

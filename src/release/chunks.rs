@@ -105,7 +105,7 @@ impl Record {
         let mut hasher = Hasher::default();
         hasher.text(text);
         if hasher.finish() != digest {
-            return Err(RecordError::Corrupted("the chunks are not those of the revision"));
+            return Err(RecordError::Corrupted("the chunks do not belong to the revision"));
         }
         let mut record = Self::decode(head)?;
         record.fields.extend(Packed::read(text.as_bytes(), bounds::CHUNKS)?.unpack()?);

@@ -176,7 +176,7 @@ fn a_custom_resource_gets_the_values_of_an_earlier_revision_and_none_of_a_secret
     let answered = answered(&space, &["rollback", "web", "app", "2"], || {
         space.apply("Web", "app", &json!({"replicas": 7, "greeting": "hi"}));
     });
-    assert!(answered.contains("app was changed meanwhile"), "{answered}");
+    assert!(answered.contains("app changed meanwhile"), "{answered}");
     assert_eq!(space.get("web/app").unwrap()["spec"]["replicas"], 7);
 
     space.kubectl(&["create", "secret", "generic", "login", "--from-literal=pw=hunter22"]).unwrap();

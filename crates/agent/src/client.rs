@@ -157,7 +157,7 @@ impl Client {
             stream.set_nodelay(true).map_err(|error| unreached(&error))?;
             match (secure, self.tls.clone()) {
                 (false, None) => exchange(url, stream, request, head).await,
-                (false, Some(_)) => Err(wrong("certificates are for agents of https")),
+                (false, Some(_)) => Err(wrong("certificates need an agent with https")),
                 (true, None) => Err(wrong("no certificate is given to ask it with")),
                 (true, Some(tls)) => {
                     let name = ServerName::try_from(server.clone())

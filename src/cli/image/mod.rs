@@ -127,7 +127,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         target.load(&images, recipe.epoch)?;
     }
     if args.output.is_none() && !args.push && args.load.is_none() {
-        print_error("the image went nowhere: --output, --push and --load say where to\n");
+        print_error("the image was not written: use --output, --push or --load\n");
     }
     Ok(())
 }

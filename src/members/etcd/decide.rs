@@ -220,7 +220,7 @@ impl Scene<'_> {
     fn size_of_zero(&self) -> Option<MemberStep<Action>> {
         (self.target.size == 0).then(|| MemberStep::Stop {
             reason: "InvalidSize",
-            why: "the last member of a cluster cannot leave: delete the custom resource, or ask for one member".into(),
+            why: "the last member of a cluster cannot leave: delete the custom resource, or set the size to one".into(),
         })
     }
 

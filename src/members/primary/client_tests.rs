@@ -25,7 +25,7 @@ async fn the_agent_of_another_member_is_not_listened_to() {
     assert_eq!(agents.state(&url, "db-1", ANSWER).await.unwrap().member, "db-1");
     // With certificates, an agent without TLS is not asked.
     let asked = Agents { client: Client { tls: Some(trusting_nobody()) } };
-    assert_eq!(asked.state(&url, "db-1", ANSWER).await, Err("certificates are for agents of https".to_owned()));
+    assert_eq!(asked.state(&url, "db-1", ANSWER).await, Err("certificates need an agent with https".to_owned()));
 }
 
 fn trusting_nobody() -> std::sync::Arc<rustls::ClientConfig> {

@@ -393,7 +393,7 @@ fn check_source(source: &Source, known: Known<'_>) -> Result<(), String> {
             names => format!("members: there is no Members {document}; the chart has {}", names.join(", ")),
         }),
         Source::Members { field, .. } if !known.facts.contains(&field.as_str()) => {
-            Err(format!("field {field:?} is unknown; there are {}", known.facts.join(", ")))
+            Err(format!("field {field:?} is unknown; the fields are {}", known.facts.join(", ")))
         }
         Source::Value(_) | Source::Members { .. } => Ok(()),
     }
