@@ -215,7 +215,7 @@ async fn proposal(
         several => {
             let words: Vec<String> = several.iter().map(|kind| kind.gvk.kind_group()).collect();
             return Err(format!(
-                "release {name} has chart {of_record}, the chart of {}: say which with --kind",
+                "release {name} has chart {of_record}, the chart of {}: select one with --kind",
                 words.join(" and ")
             ));
         }
@@ -261,7 +261,7 @@ fn objects(args: &ObjectsArgs) -> Result<(), CliError> {
     let common = &args.common;
     let of_charts = of_charts(common)?;
     let [(chart, kind)] = of_charts.as_slice() else {
-        return Err(CliError::new("the watches file has several kinds: say which with --kind"));
+        return Err(CliError::new("the watches file has several kinds: select one with --kind"));
     };
     let mut spec = match &args.values {
         Some(path) => Value::Object(values_files::read(path)?.values),

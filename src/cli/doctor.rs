@@ -329,7 +329,7 @@ async fn leftovers(
     for kind in served {
         let place = place.filter(|_| kind.namespaced);
         let Ok(found) = cluster.list_metadata(kind, place, "").await else {
-            checks.warn("leftovers", format!("custom resources of {} may not be listed", kind.gvk), "");
+            checks.warn("leftovers", format!("you are not allowed to list custom resources of {}", kind.gvk), "");
             return;
         };
         for cr in &found {

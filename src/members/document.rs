@@ -376,12 +376,12 @@ fn check_target(target: &str, objects: &[Object], namespace: &str) -> Result<Str
     let at = |pointer: &str| spec.and_then(|spec| spec.pointer(pointer));
     if at("/persistentVolumeClaimRetentionPolicy/whenScaled") == Some(&"Delete".into()) {
         return Err(format!(
-            "StatefulSet {target} says persistentVolumeClaimRetentionPolicy.whenScaled: Delete, which deletes claims \
+            "StatefulSet {target} sets persistentVolumeClaimRetentionPolicy.whenScaled: Delete, which deletes claims \
              before their member has left; use spec.volumes.onRemove instead"
         ));
     }
     if at("/ordinals/start").and_then(Value::as_u64).is_some_and(|start| start != 0) {
-        return Err(format!("StatefulSet {target} says ordinals.start, and members are counted from 0"));
+        return Err(format!("StatefulSet {target} sets ordinals.start, but members are counted from 0"));
     }
     let scales = |o: &&Object| {
         let reference = o.body.get("spec").and_then(|s| s.get("scaleTargetRef"));
@@ -439,7 +439,7 @@ fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
         (Some(name), _) => return Err(format!("there is no Members {name:?} with driver: jobs")),
         (None, [only]) => (*only).to_owned(),
         (None, []) => return Err("no Members document has driver: jobs".to_owned()),
-        (None, _) => return Err(format!("its annotation {OF} has to say which Members it is for")),
+        (None, _) => return Err(format!("its annotation {OF} must name its Members document")),
     };
     let container = runs::container(&job)?;
     if runs::containers(&job).next().is_none() {

@@ -331,8 +331,8 @@ pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
         (None, Some(begun)) => format!("begin to {} {}-{}", verb(begun), set.target, begun.ordinal),
         (Some(ended), None) => format!("{} {}-{}: done", verb(ended), set.target, ended.ordinal),
         _ if new.bootstrapped && !old.bootstrapped => match &new.cluster {
-            Some(cluster) => format!("cluster {cluster} is there"),
-            None => format!("the first member of {} is there", set.target),
+            Some(cluster) => format!("cluster {cluster} exists"),
+            None => format!("the first member of {} exists", set.target),
         },
         _ if new.primary != old.primary => describe_primary(set, old.primary.as_ref(), new.primary.as_ref()),
         _ if new.recovery != old.recovery => describe_recovery(set, old, new),

@@ -36,7 +36,7 @@ impl Workload {
     /// The remains of an earlier StatefulSet of this name. The first member has to wait for it: the old members would
     /// answer under the names of the new ones.
     pub fn predecessor(&self) -> Option<String> {
-        let pod = self.earlier.first().map(|name| format!("pod {name} of an earlier StatefulSet to go"));
+        let pod = self.earlier.first().map(|name| format!("pod {name} of an earlier StatefulSet to be deleted"));
         let going = |claim: &&VolumeClaim| claim.terminating;
         let claim = self.claims.values().flatten().find(going).map(|claim| format!("claim {} to go", claim.name));
         pod.or(claim)

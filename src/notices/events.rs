@@ -57,7 +57,7 @@ pub const EVENTS: [Known; 25] = [
         Event::RolledBack,
         "RolledBack",
         true,
-        "An upgrade failed for good, and the release is back at the last good revision.",
+        "An upgrade failed permanently, and the release is back at the last good revision.",
     ),
     known(Event::Uninstalled, "Uninstalled", true, "The custom resource is gone."),
     known(Event::Failed, "Failed", true, "An installation, upgrade, repair or removal failed. It is tried again."),

@@ -15,7 +15,7 @@ use crate::release::secret::Revision;
 #[derive(Clone, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and the table of situations reads them one by one"
+    reason = "each is a separate fact, and the table of situations reads them one by one"
 )]
 pub struct Facts {
     /// uid of the custom resource.

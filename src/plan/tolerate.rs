@@ -94,11 +94,7 @@ impl fmt::Display for Fault {
                     f,
                     "{path} exists more than once, which server-side apply does not accept; only the last one is kept"
                 )?;
-                if lost.is_empty() {
-                    Ok(())
-                } else {
-                    write!(f, ", and what refers to {} finds nothing", lost.join(", "))
-                }
+                if lost.is_empty() { Ok(()) } else { write!(f, ", and references to {} find nothing", lost.join(", ")) }
             }
         }
     }
@@ -415,7 +411,7 @@ mod tests {
         let fault =
             ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=3001,protocol=\"TCP\"]";
         let (_, said) = corrected(&containers(&json!({"name": "a", "ports": ports})), fault).unwrap();
-        assert!(said[0].ends_with("only the last one is kept, and what refers to http finds nothing"), "{said:?}");
+        assert!(said[0].ends_with("only the last one is kept, and references to http find nothing"), "{said:?}");
     }
 
     #[test]

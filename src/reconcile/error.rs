@@ -88,7 +88,8 @@ impl Error {
             }
             Self::Hook { event, hook, why, .. } => Text::own(format!("{event} hook {hook} failed: ")).and(why.clone()),
             Self::HooksUnknown(why) => Text::own(format!(
-                "nothing is deleted, because the delete hooks of the release are not known. {HOW_TO_GO_ON} The reason: "
+                "the operator deletes nothing, because the delete hooks of the release are not known. {HOW_TO_GO_ON} \
+                The reason: "
             ))
             .and(why.clone()),
             Self::NotReady(why) => Text::own("not ready in time: ").and(why.clone()),

@@ -527,7 +527,7 @@ fn m6_a_misspelt_hook_is_reported() {
     deployed(&space, 1);
     let said = space.wait_event("UnknownHook");
     assert!(said.starts_with("ConfigMap h: neither Helm nor Tillerman knows the hook \"post-instal\""), "{said}");
-    assert!(said.ends_with("\"post-install\" may be meant"), "{said}");
+    assert!(said.ends_with("did you mean \"post-install\"?"), "{said}");
 }
 
 #[test]

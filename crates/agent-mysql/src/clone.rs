@@ -108,7 +108,7 @@ async fn give(
     make(process, &copy, parts).await?;
     let (donor, sender) = (Arc::clone(member), parts.clone());
     let sent = tokio::task::spawn_blocking(move || send(donor, &copy, sender)).await;
-    sent.map_err(|_| io::Error::other("the copy was not sent: the log of the agent says where"))??;
+    sent.map_err(|_| io::Error::other("the copy was not sent: see the log of the agent"))??;
     if member.facts(|facts| (facts.role, facts.source.clone())) != *marks {
         return Err(io::Error::other("the role of this member has changed"));
     }
@@ -205,7 +205,7 @@ pub async fn unpack(member: &Member, mut copy: Incoming, arriving: &Path) -> Res
         }
     }
     drop(sender);
-    let unpacked = unpacked.await.map_err(|_| "the copy was not unpacked: the log of the agent says where")?;
+    let unpacked = unpacked.await.map_err(|_| "the copy was not unpacked: see the log of the agent")?;
     unpacked.map_err(|error| format!("the copy cannot be unpacked: {error}"))
 }
 

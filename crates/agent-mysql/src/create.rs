@@ -86,7 +86,7 @@ async fn initialize(member: &Member, folder: &Path, create: &str) -> Result<(), 
     let _ = fs::remove_file(&statements);
     if !status.success() {
         tracing::error!(said, "the data cannot be created");
-        return Err(format!("{program} failed ({status}); its log says why"));
+        return Err(format!("{program} failed ({status}); see its log"));
     }
     Ok(())
 }

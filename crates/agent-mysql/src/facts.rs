@@ -23,7 +23,7 @@ pub enum Wanted {
 
 /// The facts that the agent itself knows.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 pub struct Facts {
     /// The identity of the data; `None` if there is none.
     pub identity: Option<Identity>,

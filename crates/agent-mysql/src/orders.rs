@@ -48,7 +48,7 @@ pub async fn obey(member: Arc<Member>, verb: Verb) -> Result<State, Refusal> {
         done?;
         Ok(member.state().await)
     });
-    order.await.unwrap_or_else(|_| Err(failed("the order ended with a bug: the log of the agent says where")))
+    order.await.unwrap_or_else(|_| Err(failed("the order ended with a bug: see the log of the agent")))
 }
 
 /// The orders that are refused without asking the database.

@@ -71,7 +71,7 @@ pub async fn run(restore: Restore) -> Result<(), String> {
         return Err(format!("a copy of {} cannot be restored yet", flags.flavor.name()));
     }
     if !check && (flags.primary != flags.member || !flags.data.is_empty()) {
-        tracing::info!("the member may not create the data: nothing to do");
+        tracing::info!("the member is not allowed to create the data: nothing to do");
         return Ok(());
     }
     let epoch = flags.epoch;
@@ -217,7 +217,7 @@ impl Sender {
     async fn ends(&mut self) -> Result<(), String> {
         match tokio::time::timeout(FIRST, self.child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
-            Ok(Ok(status)) => Err(format!("the copy could not be sent ({status}); the log says why")),
+            Ok(Ok(status)) => Err(format!("the copy could not be sent ({status}); see the log")),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("the program that sends the copy does not end".to_owned()),
         }

@@ -273,7 +273,7 @@ pub async fn succeeds(child: io::Result<Child>, name: &str) -> Result<(), String
     };
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{name} failed ({status}); its log says why")),
+        Ok(status) => Err(format!("{name} failed ({status}); see its log")),
         Err(error) => Err(format!("{name}: {error}")),
     }
 }

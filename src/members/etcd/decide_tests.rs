@@ -144,7 +144,7 @@ fn pods_of_an_earlier_cluster_of_the_name_are_waited_for() {
     let step =
         super::decide::decide(&world.settings, &workload, &world.observed(), &world.target, &world.latch, world.now);
     assert!(
-        matches!(&step, MemberStep::Wait { why, .. } if why == "pod e-0 of an earlier StatefulSet to go"),
+        matches!(&step, MemberStep::Wait { why, .. } if why == "pod e-0 of an earlier StatefulSet to be deleted"),
         "{step:?}"
     );
 }

@@ -177,7 +177,7 @@ fn read(hook: &render::Hook, objects: &[Object]) -> Result<Hook, String> {
     operations.dedup();
     let object = Object::parse(&hook.manifest.text)?.ok_or("it is empty")?;
     if &*object.gvk.kind == "CustomResourceDefinition" {
-        return Err("a definition cannot come and go with an operation".to_owned());
+        return Err("a definition cannot be created and deleted with an operation".to_owned());
     }
     let is_object =
         |o: &&Object| o.gvk.group == object.gvk.group && o.gvk.kind == object.gvk.kind && o.name == object.name;

@@ -337,7 +337,7 @@ impl Member {
         };
         tokio::select! {
             done = loads => done.map(|()| Arc::clone(&server)),
-            () = server.ended() => Err("Redis ended while it started: its log says why".to_owned()),
+            () = server.ended() => Err("Redis ended while it started: see its log".to_owned()),
         }
     }
 

@@ -185,7 +185,7 @@ pub(super) fn remains_of_a_member(c: &Cluster) -> Option<MemberStep<Action>> {
         }
         if claims_left || pod.is_some() {
             return Some(MemberStep::Wait {
-                why: format!("what the last {} left to go", c.scene.pod_name(k)),
+                why: format!("the remains of the last {} to be deleted", c.scene.pod_name(k)),
                 after: SOON,
             });
         }
@@ -235,7 +235,7 @@ pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<Action>> {
         }
         if c.pod(k).is_some() || claims().next().is_some() {
             return Some(MemberStep::Wait {
-                why: format!("what the last {} left to go", c.scene.pod_name(k)),
+                why: format!("the remains of the last {} to be deleted", c.scene.pod_name(k)),
                 after: SOON,
             });
         }
