@@ -335,13 +335,13 @@ mod tests {
             (json!({"chart": {"path": "a", "digest": "sha256:a"}}), "spec.chart.digest"),
             (
                 json!({"chart": {"path": "a", "keyring": {"namespace": "b", "name": "c", "key": "d"}}}),
-                "spec.chart.keyring: it is for",
+                "spec.chart.keyring: it is only for",
             ),
             (
                 json!({"chart": {"url": "http://b/c.tgz", "credentials": {"namespace": "b", "name": "c"}}}),
                 "unencrypted over the network",
             ),
-            (json!({"chart": {"url": "oci://b/c", "version": "1"}}), "spec.chart.version: it is for"),
+            (json!({"chart": {"url": "oci://b/c", "version": "1"}}), "spec.chart.version: it is only for"),
             (json!({"chart": {"repository": "oci://b", "name": "c", "version": "1.0.0"}}), "for oci:// give url"),
             (json!({"chart": {"repository": "https://b", "name": "c"}}), "spec.chart.version is missing"),
             (json!({"chart": {"repository": "https://b", "name": "c", "version": "^1.0.0"}}), "is not one version"),

@@ -388,7 +388,10 @@ mod tests {
         for (spec, part) in [
             (json!({}), "spec: missing field `target`"),
             (json!({"target": {}}), "spec.target: give one of"),
-            (json!({"target": smtp(&json!({})), "events": ["Faild"]}), "spec.events: \"Faild\" is none of Installed"),
+            (
+                json!({"target": smtp(&json!({})), "events": ["Faild"]}),
+                "spec.events: \"Faild\" must be one of Installed",
+            ),
             (json!({"target": smtp(&json!({})), "events": ["Recovered"]}), "spec.events"),
             (json!({"target": smtp(&json!({})), "window": "2h"}), "spec.window"),
             (json!({"target": smtp(&json!({})), "window": "soon"}), "spec.window: invalid duration"),

@@ -400,7 +400,7 @@ fn a_plan_says_that_members_are_not_asked() {
     let chart = repository("charts/etcd");
     let planned = run(&space, &["plan", "-f", path(&file), "--chart", path(&chart)]);
     assert!(planned.code == 0 && planned.out.contains("StatefulSet db"), "{planned:?}");
-    assert!(planned.err.contains("note: the members of StatefulSet db are not asked"), "{planned:?}");
+    assert!(planned.err.contains("note: the preview does not ask the members of StatefulSet db"), "{planned:?}");
 }
 
 /// A table is as wide as what it holds: a narrow terminal wraps its lines, and nothing is cut or lost.
