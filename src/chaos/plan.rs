@@ -254,7 +254,7 @@ mod tests {
     fn what_would_harm_more_than_the_level_allows_is_refused() {
         let refused = |level, kinds: &[Kind], size, operator| Plan::new(1, level, kinds, size, operator).unwrap_err();
         assert!(refused(Level::One, &[Kind::Destroy], 3, true).contains("--level 2"));
-        assert!(refused(Level::Three, &[Kind::Destroy], 2, true).contains("have 3"));
+        assert!(refused(Level::Three, &[Kind::Destroy], 2, true).contains("at least 3"));
         assert!(refused(Level::One, &[Kind::Kill], 2, true).contains("--level 3"));
         assert!(refused(Level::One, &[Kind::Operator], 3, false).contains("--operator"));
         assert!(refused(Level::One, &[], 3, true).contains("no fault"));
