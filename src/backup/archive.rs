@@ -48,8 +48,8 @@ pub fn end_name(prefix: &str, data: &str) -> String {
     format!("{}end", log_stem(prefix, data))
 }
 
-/// The writes that a fail-over keeps: those of the primary that members which acknowledge have, too. A write that only one member has may
-/// be taken back.
+/// The writes that a fail-over keeps: the writes of the primary that acknowledging members have, too. A write that only
+/// one member has may be taken back.
 pub fn acknowledged(heard: &[Heard]) -> Option<Position> {
     let mut primaries = heard.iter().filter(|own| own.state.role == Role::Primary);
     let primary = &primaries.next().filter(|_| primaries.next().is_none())?.state;

@@ -22,7 +22,7 @@ use crate::agent::stored::{DATA, Form, PREFIX, VERSION};
 
 /// How long an agent may send nothing.
 const SILENCE: Duration = Duration::from_secs(150);
-/// How often a member that has not applied everything yet is asked.
+/// The pause between questions to a member that has not applied everything yet.
 const AGAIN: Duration = Duration::from_millis(200);
 /// Bytes of all headers that are kept.
 const HEADERS: usize = 32 << 10;

@@ -49,7 +49,7 @@ pub struct SeenCluster {
 pub enum ReplaceStep {
     /// Nothing, and nothing will be.
     Refuse(String),
-    /// It is waited for something.
+    /// The program waits for something.
     Wait(String),
     /// The cluster is paused and marked.
     Announce,

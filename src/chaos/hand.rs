@@ -301,5 +301,5 @@ fn gone(result: Result<(), Error>) -> Result<(), String> {
 
 /// How long a look at a member may take.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
-/// For how long the API server is asked again.
+/// For how long requests to the API server are repeated.
 const AGAIN: Duration = Duration::from_secs(30);

@@ -174,7 +174,7 @@ impl Iterator for Plan {
             }
         }
         members.sort_unstable();
-        // Longer than it takes to elect a leader, and than connections are waited for.
+        // Longer than an election of a leader, and than the timeout of connections.
         let seconds = 3 + self.random.any() % 15;
         let lasts = if kind.lasts() { Duration::from_secs(seconds) } else { Duration::ZERO };
         let operator = kind == Kind::Operator || self.operator && self.level >= Level::Two;

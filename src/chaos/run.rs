@@ -14,7 +14,7 @@ use super::reach::Reach;
 use super::record::{self, Recorded, Recorder};
 use crate::members::etcd::client::read;
 
-/// How often is looked whether members are well.
+/// How often the run checks whether members are healthy.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// The parts of a run.

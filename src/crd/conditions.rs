@@ -255,7 +255,7 @@ impl Reader<'_> {
         reference.and_then(|pointer| self.root.pointer(pointer)).unwrap_or(schema)
     }
 
-    /// The demands of a schema on the value at a place, if it exists. `None` if it cannot be said.
+    /// The demands of a schema on the value at a place, if it exists. `None` if they cannot be expressed.
     fn test(&self, schema: &Value, path: &Path, depth: usize) -> Option<Test> {
         let schema = match self.resolved(schema) {
             Value::Bool(is) => return Some(Test::Always(*is)),

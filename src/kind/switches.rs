@@ -75,7 +75,7 @@ pub enum Crds {
 pub struct Switches {
     /// `paused`: nothing is done, except for the deletion of the custom resource.
     pub paused: bool,
-    /// `dry-run`: what would be done is said, and not done.
+    /// `dry-run`: changes are reported, and not made.
     pub dry_run: bool,
     /// `hooks`: `off` runs none.
     pub hooks: bool,

@@ -40,7 +40,7 @@ pub fn action(
         Crds::Replace if outcome.is_some_and(|outcome| differs(live, outcome)) => {
             Some(Action::Replace(replacement(body, live)))
         }
-        // A definition without one of the chart's versions stays as it is. Nothing is waited for.
+        // A definition without one of the chart's versions stays as it is. The release does not wait for it.
         Crds::Create | Crds::Replace => (!served && serves(live, body)).then_some(Action::Await),
     }
 }

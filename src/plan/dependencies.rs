@@ -17,7 +17,7 @@ pub const NOT_READY: &str = "DependencyNotReady";
 pub const CYCLE: &str = "DependencyCycle";
 /// Reason of conditions: all of them are ready.
 pub const READY: &str = "DependenciesReady";
-/// Custom resources that are looked at to find a cycle.
+/// Custom resources that are checked to find a cycle.
 const MAX_VISITED: usize = 200;
 
 /// The facts about a custom resource that another one needs.

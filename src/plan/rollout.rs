@@ -53,9 +53,9 @@ pub enum Phase {
     Progressing,
     /// The policy says so.
     Paused,
-    /// More have failed than may, and no further one moves.
+    /// Too many have failed, and no further one moves.
     Stopped,
-    /// More have failed than may, and all go back to the chart before.
+    /// Too many have failed, and all return to the chart before.
     RollBack,
 }
 
@@ -234,7 +234,7 @@ mod tests {
             (&one, vec![("a", Ready(900)), ("b", Left("x".into()))], Phase::Complete, vec![], None),
             // One failure stops, unless it may fail.
             (&two, vec![("a", failed()), ("b", Waits), ("c", Moves(990))], Phase::Stopped, vec![], Some(1590)),
-            // One that may fail holds the others, unless it may.
+            // One that may fail holds the others, unless its failure is allowed.
             (&two, vec![("a", Tries(990)), ("b", Waits)], Phase::Progressing, vec![], Some(1590)),
             (
                 &json!({"maxFailures": 1, "maxConcurrent": 2}),

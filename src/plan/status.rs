@@ -243,8 +243,9 @@ fn ends_attempts(report: &Report<'_>) -> bool {
     !goes_on && report.verb != Verb::RollBack && report.dry_run.is_none() && report.waiting.is_none()
 }
 
-/// Whether the chart renders again, after an object that it looks up has come, and a hook is waited for. The digest of the inputs is the
-/// same as that of the failure, which would otherwise keep the pass after the hook from applying anything.
+/// Whether the chart renders again, after an object that it looks up has appeared, and the release waits for a hook.
+/// The digest of the inputs is the same as that of the failure, which would otherwise keep the pass after the hook from
+/// applying anything.
 fn renders_again(report: &Report<'_>) -> bool {
     let renders = matches!(report.verb, Verb::Install | Verb::Upgrade) && report.dry_run.is_none();
     renders && report.waiting.is_some() && attempts::reason(report.old) == Some("RenderError")

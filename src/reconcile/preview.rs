@@ -44,7 +44,7 @@ use crate::template::yaml;
 /// How long the caches may take to know the release.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often the caches are looked at while nothing is heard of them.
+/// The pause between two checks of the caches without an event.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The uid of a custom resource that does not exist yet.
@@ -224,7 +224,8 @@ async fn known(
                 return Err(format!("there is no {} {}", ctx.kinds.get(key.kind).gvk().kind, key.name));
             };
             observed.follow(ctx);
-            // A list that has not ended yet does not count as drift. The operator looks again when it has; here it is waited for.
+            // A list that has not ended yet does not count as drift. The operator checks again when it has; the preview
+            // waits for it.
             let is_seen = observed.facts.unsynced.is_empty() || observed.blind.is_some();
             if is_late || observed.facts.busy || is_seen && observed.situation != Situation::Waiting {
                 return Ok(observed);

@@ -54,7 +54,7 @@ impl Tasks {
         group.spawn(self.guarded(name.into(), true, task));
     }
 
-    /// Wraps a task so that the operator ends if the task panics, or if it ends and may not.
+    /// Wraps a task so that the operator ends if the task panics, or if it ends and must not end.
     pub fn guarded(
         &self,
         name: Arc<str>,

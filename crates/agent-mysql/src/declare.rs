@@ -184,7 +184,7 @@ fn statements(
 }
 
 /// Runs statements one by one, each only while this database is the primary's: nothing may be written after a hand-over. An error of the
-/// database is said by its number.
+/// database is reported by its number.
 async fn run(
     member: &Member,
     process: &Arc<Process>,

@@ -23,7 +23,7 @@ use tillerman_agent::tls::Files;
 const ANSWER: Duration = Duration::from_millis(1500);
 /// How long it has after an answer that was late. The operator asks again and again before it acts, and need not wait each time.
 const QUICK: Duration = Duration::from_millis(200);
-/// How often a database whose answer was late is asked with all patience.
+/// The pause between patient requests to a database whose answer was late.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Files that MariaDB's data has, in its folder or, where another program made it, in the volume itself.

@@ -21,7 +21,7 @@ use super::member::{Member, NUDGES};
 use super::sql::{Sql, SqlError};
 use tillerman_agent::contract::Role;
 
-/// How often it is looked whether commits wait.
+/// The pause between checks whether commits wait.
 const LOOK: Duration = Duration::from_millis(500);
 /// After this time another commit is made.
 const NUDGE: Duration = Duration::from_secs(1);

@@ -318,7 +318,7 @@ async fn follow_mariadb(member: &Member, order: &Follow, was_primary: bool) -> R
 }
 
 /// MySQL keeps the writes that it has received when its source changes, as long as one of its threads runs. It follows
-/// a source that lacks writes which it has, without an error: so that is looked at before.
+/// a source that lacks writes which it has, without an error, so the agent checks this first.
 async fn follow_mysql(member: &Member, order: &Follow, was_primary: bool) -> Result<(), Refusal> {
     let is_diverged = member.facts(|facts| facts.identity.as_ref().is_some_and(|identity| identity.diverged));
     if is_diverged || (was_primary && has_more_than(member, order).await?) {

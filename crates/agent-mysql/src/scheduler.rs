@@ -14,7 +14,7 @@ use super::process::Process;
 use super::settings::EVENTS;
 use super::sql::{Fields, Sql, SqlError};
 
-/// How often it is looked which events are disabled.
+/// The pause between checks for disabled events.
 const LOOK: Duration = Duration::from_secs(1);
 
 const IS_THERE: &str =

@@ -113,7 +113,7 @@ fn is_asked(env: impl Fn(&str) -> Option<String>) -> Result<bool, String> {
 struct Sender {
     client: Client,
     timeout: Duration,
-    /// The last batch could not be sent; that is said once.
+    /// The last batch could not be sent; this is reported once.
     failing: AtomicBool,
 }
 

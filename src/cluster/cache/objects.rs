@@ -106,7 +106,7 @@ impl Cache {
         let old = inner.objects.get(&id.gvk).and_then(|o| o.get(&id)).cloned();
         if let Some(old) = &old {
             if old.live.uid == live.uid && old.live.resource_version >= live.resource_version {
-                // The same version is looked at again when a document names other paths.
+                // The same version is read again when a document names other paths.
                 if old.live.resource_version == live.resource_version
                     && let Some(known) = inner.objects.get_mut(&id.gvk).and_then(|objects| objects.get_mut(&id))
                 {

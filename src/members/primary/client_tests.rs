@@ -34,7 +34,7 @@ fn trusting_nobody() -> std::sync::Arc<rustls::ClientConfig> {
     builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth().into()
 }
 
-/// The time that a demotion has is waited for.
+/// The client waits for the time that a demotion has.
 #[tokio::test]
 async fn an_order_has_the_time_that_it_gives() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

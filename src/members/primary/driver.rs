@@ -24,7 +24,7 @@ const DATA: &str = "DATA";
 /// Treated as a refusal: the member did not answer when it was asked for its state.
 const STATE: &str = "state";
 
-/// When a member is looked at again that did not obey, or not yet.
+/// The pause before the next check of a member that has not obeyed yet.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Characters of a text of an agent in the status.

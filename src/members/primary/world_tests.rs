@@ -66,7 +66,7 @@ pub(super) struct World {
     pub delayed: Vec<(u32, Verb)>,
     /// Members whose agents are older than the numbers of orders.
     pub unnumbered: BTreeSet<u32>,
-    /// Whether agents obey also older orders of an epoch, as nobody may.
+    /// Whether agents also obey older orders of an epoch, which is forbidden.
     pub obeys_older: bool,
     /// Steps that were carried out.
     pub steps: Vec<String>,

@@ -58,7 +58,8 @@ struct Entry {
     serving: Option<Serving>,
     /// When it is tried again, and the pause after that.
     retry: Option<(Instant, Duration)>,
-    /// The rights that its chart needs, and when it is looked again whether the operator has them: `None` when it has.
+    /// The rights that its chart needs, and the time of the next check whether the operator has them: `None` when it
+    /// has.
     needed: Arc<Vec<Document>>,
     look_at: Option<(Instant, Duration)>,
     load: Load,
@@ -247,7 +248,7 @@ impl Definitions {
         self.note(name, is_written && matches!(verdict.reason, Reason::Served | Reason::InvalidSpec)).await;
     }
 
-    /// Notes when a definition is looked at again.
+    /// Notes the time of the next check of a definition.
     async fn note(&mut self, name: &str, is_settled: bool) {
         let before = self.entries.get(name).and_then(|entry| entry.retry).map_or(FIRST_RETRY, |(_, pause)| pause);
         if is_settled {

@@ -75,7 +75,7 @@ impl Definitions {
         }
     }
 
-    /// The rights that a chart needs. Without an answer nothing is said of them.
+    /// The rights that a chart needs. Without an answer the status does not mention them.
     async fn needed(&self, chart: &Chart, names: &Names, has_account: bool) -> Arc<Vec<Document>> {
         let namespaces: Vec<String> =
             self.ctx.cache.scopes().into_iter().flatten().map(|name| name.to_string()).collect();

@@ -87,7 +87,7 @@ impl Operation {
     }
 }
 
-/// No operation nests deeper than an object may: unlimited nesting could not be read, written or dropped.
+/// No operation nests deeper than the limit of an object: unlimited nesting could not be read, written or dropped.
 fn shallow(path: &str, value: &Value) -> Result<(), String> {
     let (limit, above) = (bounds::SPEC.depth, path.matches('/').count());
     look(value)?;

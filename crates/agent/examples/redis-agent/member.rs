@@ -230,7 +230,8 @@ impl Member {
         Ok(measured)
     }
 
-    /// The last report about the end of a stream. It is stored before it is said, so that it counts after a restart.
+    /// The last report about the end of a stream. It is stored before it is reported, so that it counts after a
+    /// restart.
     fn said(&self, marker: &Marker, replication: &Replication, is_durable: bool) -> io::Result<Said> {
         let path = self.volume.data().join("said");
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);

@@ -178,7 +178,7 @@ impl Options {
         Self { lint, ..self }
     }
 
-    /// Options for a rendering whose objects are looked at and never applied: it does not wait for keys.
+    /// Options for a rendering whose objects are shown and never applied: it does not wait for keys.
     pub fn for_a_look() -> Self {
         Self::new(Fixed::for_a_look())
     }

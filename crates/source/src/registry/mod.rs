@@ -101,7 +101,7 @@ impl<'a> Registry<'a> {
     /// Fails when a file of `options` cannot be read.
     pub fn new(options: Options, messages: Messages<'a>) -> Result<Self, SourceError> {
         let registry = Self { client: OnceCell::new(), options, messages, tokens: RefCell::default() };
-        // The system's certificates are read when a registry is asked: most commands ask none.
+        // The system's certificates are read before the first request to a registry: most commands make none.
         if registry.options.tls != Tls::default() {
             registry.client()?;
         }

@@ -226,7 +226,8 @@ pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<Action>> {
         return None;
     }
     if k >= c.replicas() {
-        // No member can join while these objects exist. Row `claims_left_over` deletes those of members, if it may.
+        // No member can join while these objects exist. Row `claims_left_over` deletes those of members, if that is
+        // allowed.
         let claims = || c.claims(k).iter();
         if c.pod(k).is_none()
             && let Some(claim) = claims().find(|claim| !claim.terminating)

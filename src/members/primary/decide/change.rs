@@ -13,7 +13,7 @@ use crate::members::workload::{Latch, Mode, Pod};
 const DEMOTION: u64 = 10_000;
 /// Seconds after which a switch-over is given up.
 const PATIENCE: i64 = 30;
-/// Characters of a request that are looked at.
+/// Characters of a request that are read.
 const MAX_REQUEST: usize = 64;
 /// Seconds after which a switch-over is tried again.
 const AGAIN: i64 = 300;

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Sizes of compiled patterns, in bytes, that are tried one after the other: the crate does not say how large a pattern
-/// became, but refuses one that becomes larger than it may. Nearly all patterns of charts fit into the first.
+/// became, but refuses one that becomes larger than its limit. Nearly all patterns of charts fit into the first.
 const SIZES: [usize; 5] = [4 << 10, 32 << 10, 256 << 10, 2 << 20, 10 << 20];
 /// Bytes that a search may keep for its next one, besides the pattern itself.
 const CACHE: usize = 256 << 10;
@@ -251,7 +251,7 @@ impl<'p> Translator<'p> {
                 return wrong("invalid named capture", capture);
             }
             if self.names.insert(name) {
-                // Rust's names may not begin with a digit, as Go's may; every name gets a letter in front.
+                // Rust's names must not begin with a digit, unlike Go's; every name gets a letter in front.
                 let _ = write!(self.out, "(?P<n{name}>");
             } else {
                 // Go lets several groups have one name.

@@ -193,7 +193,7 @@ impl<'o> Printer<'o> {
     }
 
     fn value(&mut self, value: &Value, verb: char, nested: bool) {
-        // Before any method of the value is asked, GoString too.
+        // Before any method of the value is called, GoString too.
         if !self.erroring && verb == 'w' {
             self.bad_verb(value, verb);
             return;

@@ -136,7 +136,7 @@ impl Build for ToValue {
     }
 }
 
-/// Nothing is built; only errors are looked for.
+/// Nothing is built; the function only finds errors.
 enum ToNothing {}
 impl Build for ToNothing {
     type Node = ();

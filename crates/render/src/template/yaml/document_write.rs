@@ -259,7 +259,7 @@ impl Writer {
             self.line(line);
         }
         self.out.whitespace = true;
-        // In folded text one break more parts lines; go-yaml looks at the first line alone to see whether it may.
+        // In folded text one break more parts lines; go-yaml decides by the first line alone whether it does so.
         let first = text.trim_start_matches(is_break);
         let parts = indicator == b">" && !first.is_empty() && !first.starts_with([' ', '\t']);
         let (mut breaks, mut leading) = (true, true);

@@ -84,7 +84,7 @@ impl<'a> Source<'a> {
     fn in_place(raw: &'a [u8]) -> Option<Self> {
         let (mut all, mut forbidden, mut carriage_return) = (0, 0, 0);
         for &b in raw {
-            // Without branches, so that many bytes are looked at in one step.
+            // Without branches, so that one step checks many bytes.
             let usual = u8::from(b == b'\n') | u8::from(b == b'\t') | u8::from(b == b'\r');
             all |= b;
             forbidden |= u8::from(b < b' ') & (usual ^ 1) | u8::from(b == 0x7F);

@@ -22,7 +22,7 @@ pub const ANY: &str = "*";
 /// The values that templates read.
 #[derive(Debug, Default)]
 pub struct Usage {
-    /// Values that are looked at themselves: tested, or read on the way to others.
+    /// Values that are tested themselves, or read on the way to others.
     pub touched: BTreeSet<Path>,
     /// Values that are read with everything in them.
     pub whole: BTreeSet<Path>,

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 const MAX_PATH: usize = 16;
 /// Limit of walks of a template with different contexts. After it, everything counts as read.
 const MAX_WALKS: usize = 20_000;
-/// Bytes of text in front of an expression that are looked at.
+/// Bytes of text in front of an expression that are examined.
 const BEFORE: usize = 200;
 
 /// A key of a YAML text, followed only by blanks and one quote.
