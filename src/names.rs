@@ -157,5 +157,5 @@ pub const KEPT_CHART_KIND: &str = "tillerman.dev/kind";
 pub const KEPT_CHART_PART: &str = "tillerman.dev/part";
 /// The progress of the roll-out of the chart, as JSON.
 pub const ROLLOUT: &str = "tillerman.dev/rollout";
-/// The chart failed, and nobody gets it.
+/// The chart failed, and no custom resource gets it.
 pub const WITHDRAWN: &str = "tillerman.dev/withdrawn";

@@ -213,7 +213,7 @@ pub async fn list(place: &Place, prefix: Option<&str>) -> Result<Vec<Backup>, Ba
             Backup { name: (*name).into(), condition, record }
         })
         .collect();
-    // Other files that are JSON are nobody's record.
+    // Other JSON files are not records.
     for (name, record) in records.into_iter().filter_map(|(name, record)| Some((name, record?))) {
         let condition = match record.state {
             State::Unverified => Condition::Unfinished,

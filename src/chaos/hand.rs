@@ -235,7 +235,7 @@ impl Hand {
         killed.map(drop).map_err(|e| e.to_string())
     }
 
-    /// Nobody reaches it and it reaches nobody, where the network plugin enforces policies.
+    /// No connection from or to it works, if the network plugin enforces policies.
     async fn isolate(&self, ordinal: u32) -> Result<(), String> {
         let pod = format!("{}-{ordinal}", self.name);
         let policy = json!({

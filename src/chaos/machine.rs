@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// The table of our rules in a pod's network namespace. It goes with the pod, if nobody takes it away before.
+/// The table of our rules in a pod's network namespace. It is deleted with the pod, if it is not removed before.
 const TABLE: &str = "tillerman_chaos";
 /// Where members talk to each other.
 const PEER_PORT: u16 = 2380;

@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     })
 }
 
-/// Changes the spec, if nobody else has. The operator may have written the status meanwhile.
+/// Changes the spec, if no other client has. The operator may have written the status meanwhile.
 async fn write(target: &Target, mut cr: Value, spec: &Value, cluster: &Cluster) -> Result<(), CliError> {
     let seen = |cr: &Value| ["uid", "generation"].map(|field| cr["metadata"][field].clone());
     for _ in 0..ATTEMPTS {

@@ -460,7 +460,7 @@ impl Cluster {
         Ok((!lines.is_empty()).then_some((pod, lines)))
     }
 
-    /// The account with whose rights requests are sent; `None` for the operator's own, and for nobody.
+    /// The account with whose rights requests are sent; `None` for the operator's own rights, and for no rights.
     pub fn account(&self) -> Option<&Arc<Account>> {
         self.identity.account()
     }

@@ -130,7 +130,7 @@ pub enum OnDelete {
     /// The definition stays until its custom resources are gone. Then the API goes with it.
     #[default]
     Refuse,
-    /// The API and its custom resources stay, and nobody serves them.
+    /// The API and its custom resources stay, and no operator serves them.
     Orphan,
 }
 

@@ -49,7 +49,7 @@ impl ServiceAccount {
     /// rights.
     ///
     /// # Errors
-    /// The annotation cannot be read. Then nothing may be done, with nobody's rights.
+    /// The annotation cannot be read. Then no request is allowed, with any rights.
     pub fn of<'a>(
         of_kind: Option<&'a Self>,
         annotations: &BTreeMap<Box<str>, Box<str>>,

@@ -89,7 +89,7 @@ pub struct Switches {
     pub deletion_policy: DeletionPolicy,
     /// `crds`.
     pub crds: Crds,
-    /// `take-ownership`: objects and releases that exist and belong to nobody are taken over.
+    /// `take-ownership`: existing objects and releases without an owner are taken over.
     pub take_ownership: bool,
     /// helm-operator's `uninstall-wait`: the custom resource stays until the objects of its release are gone.
     pub uninstall_wait: bool,

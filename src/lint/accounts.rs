@@ -1,7 +1,8 @@
 //! Values that choose the service account of a pod together with one of its images: a user who can set both can run
 //! their own program with the rights of any account of the namespace.
 //!
-//! A name that nobody has is put into the values whose names suggest an account or an image. Where both come out in one pod, they choose.
+//! A name that does not exist is put into the values whose names suggest an account or an image. Where both come out in
+//! one pod, they choose.
 
 use super::twice::pod_path;
 use crate::chart::{Chart, Values, values};

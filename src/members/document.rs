@@ -397,7 +397,8 @@ fn check_target(target: &str, objects: &[Object], namespace: &str) -> Result<Str
     Ok(at("/serviceName").and_then(Value::as_str).unwrap_or_default().to_owned())
 }
 
-/// Only the driver decides which member may begin with what: it has one `ConfigMap` for that, which nobody else may write.
+/// Only the driver decides which member may begin with what: it has one `ConfigMap` for that, which no other client is
+/// allowed to write.
 fn check_map(field: &str, name: &str, objects: &[Object], namespace: &str) -> Result<(), String> {
     let is_it = |o: &&Object| {
         let here = o.namespace.as_deref().is_none_or(|n| n == namespace);

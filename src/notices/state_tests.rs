@@ -204,7 +204,7 @@ fn a_certificate_is_reported_if_it_stays_missing_and_its_end_if_it_was_reported(
     };
     see(&mut run, false);
     run.after(30);
-    // It is issued in time: nobody hears of it.
+    // It is issued in time: no message is sent.
     see(&mut run, true);
     assert_eq!(run.after(299), Vec::<Vec<_>>::new());
     assert_eq!(run.state.wakes(&run.notice, TIMES), Some(run.now + 1));

@@ -25,7 +25,7 @@ const MAX_VISITED: usize = 200;
 pub enum Target {
     /// Not yet whether it exists.
     Unknown,
-    /// It does not exist, or nobody serves it; why, as a sentence.
+    /// It does not exist, or no operator serves it; why, as a sentence.
     Missing(String),
     /// It is being deleted.
     Deleting,

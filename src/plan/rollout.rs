@@ -119,7 +119,7 @@ pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[Member<K>], now: i64)
         Decision { phase, go, look_at: times.iter().copied().chain(new).min() }
     };
     if failed > policy.max_failures {
-        // Once nobody waits, the roll-out is over, and what fails later is not its matter.
+        // Once no custom resource waits, the roll-out is over, and later failures do not count.
         let goes_back = policy.on_failure == OnFailure::RollBack && !waiting.is_empty();
         let phase = if goes_back { Phase::RollBack } else { Phase::Stopped };
         return decided(phase, Vec::new());
@@ -230,7 +230,7 @@ mod tests {
             (&one, vec![("a", Moves(1000)), ("b", Waits)], Phase::Progressing, vec![], Some(1600)),
             (&one, vec![("a", Ready(900)), ("b", Waits)], Phase::Progressing, vec!["b"], Some(1600)),
             (&one, vec![("a", Ready(900)), ("b", Ready(900))], Phase::Complete, vec![], None),
-            // One that is left keeps nobody from being complete.
+            // One that remains does not prevent completion.
             (&one, vec![("a", Ready(900)), ("b", Left("x".into()))], Phase::Complete, vec![], None),
             // One failure stops, unless it may fail.
             (&two, vec![("a", failed()), ("b", Waits), ("c", Moves(990))], Phase::Stopped, vec![], Some(1590)),

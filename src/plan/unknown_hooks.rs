@@ -1,5 +1,5 @@
-//! Hooks that nobody runs. Helm skips a document if it does not know one of its hook names. So a misspelt name makes an
-//! object vanish without a message.
+//! Hooks that no program runs. Helm skips a document if it does not know one of its hook names. So a misspelt name
+//! makes an object vanish without a message.
 
 use crate::members::document::{self, Event};
 use crate::release::status_fields;

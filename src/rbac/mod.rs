@@ -113,7 +113,8 @@ pub struct Rights {
 const OURS: &str = "tillerman.dev";
 const NOTICE: &str = "Notice";
 
-/// Whether a `Members` document has the driver that labels pods. If none is rendered, nobody knows which driver one would have.
+/// Whether a `Members` document has the driver that labels pods. If none is rendered, it is unknown which driver one
+/// would have.
 fn labels_members(made: &[Made]) -> bool {
     let objects = made.iter().filter_map(|made| made.result.as_ref().ok()).flatten();
     let drivers: Vec<_> = objects

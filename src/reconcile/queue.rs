@@ -609,7 +609,7 @@ mod tests {
         queue.done(&key("a"), Some(Duration::ZERO));
         queue.next().await;
         queue.done(&key("b"), None);
-        // Nobody follows the clock of this queue.
+        // No task follows the clock of this queue.
         assert!(matches!(queue.stuck(Duration::ZERO), Some(Stuck::Clock(_))));
         assert_eq!(queue.stuck(long), None);
     }

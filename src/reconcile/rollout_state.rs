@@ -94,7 +94,7 @@ impl Served {
             RolloutState { kept: Some(target.digest.clone()), others, withdrawn, ..RolloutState::default() };
     }
 
-    /// Notes that a chart failed: nobody gets it.
+    /// Notes that a chart failed: no custom resource gets it.
     pub fn withdraw(&self, digest: &str) {
         self.rollout().withdrawn.insert(digest.to_owned());
     }

@@ -307,7 +307,7 @@ mod tests {
         let mut bare = entry("helm", "Update", &data(&["old"]));
         bare["apiVersion"] = "v0".into();
         assert_eq!(hand_over(&[managed[1].clone(), bare], "v1", &[]).unwrap(), managed[1..]);
-        // Ours as well, and nobody else's.
+        // Ours as well, and no other manager's.
         assert!(is_in_other_version(&managed[1..], "v2"));
         assert!(!is_in_other_version(&[entry("kubectl-edit", "Update", &data(&["a"]))], "v2"));
     }

@@ -13,7 +13,7 @@ use super::contract::{Demote, Follow, LIMIT, Order, Promote, Reason, Refusal, Re
 const ANSWER: Duration = Duration::from_secs(2);
 /// The time limit of an order, and of its effect.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// For how long nothing may be confirmed that nobody acknowledges.
+/// For how long the primary must not confirm a write that no member acknowledges.
 const UNCONFIRMED: Duration = Duration::from_secs(2);
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ pub enum Step {
     Refuses,
     /// Orders for other data.
     OtherData,
-    /// A primary that waits for nobody.
+    /// A primary that waits for no acknowledgement.
     Promotes,
     /// Orders of an epoch that is over.
     StaleEpoch,

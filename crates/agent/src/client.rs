@@ -46,7 +46,8 @@ pub enum ClientError {
     /// The agent refuses.
     #[error("{0}")]
     Refused(Refusal),
-    /// It cannot be reached, or does not keep to the contract. Nobody knows whether it obeyed: the next state shows it.
+    /// It cannot be reached, or does not keep to the contract. It is unknown whether it obeyed: the next state shows
+    /// it.
     #[error("{url}: {why}")]
     Failed {
         /// The URL.

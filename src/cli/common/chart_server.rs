@@ -21,7 +21,7 @@ pub struct ServerArgs {
     /// User name for the repository or registry.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub username: String,
-    /// Password for the repository or registry; --password-stdin shows it to nobody.
+    /// Password for the repository or registry; other users may see it, so prefer --password-stdin.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub password: Secret,
     /// Read the password from standard input.

@@ -54,7 +54,8 @@ fn a_dead_voter_is_replaced_after_its_deadline() {
     }
 }
 
-/// Claim and pod were deleted by force, and made again at once: nobody saw that they were gone, and the data does not come back.
+/// Claim and pod were deleted by force, and made again at once: no pass saw that they were gone, and the data does not
+/// come back.
 #[test]
 fn a_member_whose_volume_is_another_one_is_replaced_at_once() {
     let mut world = World::grown(3);

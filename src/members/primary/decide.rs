@@ -111,12 +111,12 @@ impl Scene<'_> {
             );
             return Some(stop("OrphanedVolumes", why));
         }
-        // Nobody may create data.
+        // No member is allowed to create data.
         let roles = Roles { primary: String::new(), epoch: 1, acks: 1, data: "unknown".into() };
         Some(self.written(roles).unwrap_or(MemberStep::Scale(highest + 1)))
     }
 
-    /// The first answer with data. From now on nobody else may create data.
+    /// The first answer with data. From now on, no other member is allowed to create data.
     fn first_answer(&self) -> Step {
         if self.latch.bootstrapped {
             return None;
@@ -140,7 +140,7 @@ impl Scene<'_> {
             let roles = Roles { primary: self.pod(0), epoch: 1, acks: 0, data: String::new() };
             return self.written(roles);
         }
-        // Adopted claims: one of the members has every acknowledged write, and nobody knows which one.
+        // Adopted claims: one of the members has every acknowledged write, but it is unknown which one.
         if let Some(k) = (0..self.workload.replicas).find(silent) {
             return Some(self.broken_pod().unwrap_or_else(|| wait(self.first_answer_of(k), SOON)));
         }

@@ -222,7 +222,8 @@ fn a_new_template_restarts_replicas_first_and_the_primary_last() {
     assert_eq!(world.held().last.map(|last| last.kind), Some(ChangeKind::SwitchOver));
 }
 
-/// A member that follows nobody stops nobody else: the new primary gets its label, its acknowledgements and its other replica.
+/// A member that follows no source does not stop the others: the new primary gets its label, its acknowledgements and
+/// its other replica.
 #[test]
 fn a_member_that_refuses_to_follow_stops_nobody_else() {
     let mut world = World::grown(3);
@@ -338,7 +339,7 @@ fn a_replica_whose_pod_is_not_ready_takes_over() {
     assert!(world.primary() != 0 && world.members[&world.primary()].writable);
 }
 
-/// The replica that received most cannot apply it. Nobody with less takes over in its place.
+/// The replica that received most cannot apply it. No member with fewer writes takes over in its place.
 #[test]
 fn a_replica_that_cannot_apply_what_it_received_is_not_passed_over() {
     let mut world = World::grown(3);

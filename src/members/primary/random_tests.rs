@@ -55,7 +55,7 @@ fn nothing_is_lost_when_anything_fails_at_any_time() {
 #[test]
 fn an_order_that_arrives_after_newer_ones_of_its_epoch_is_refused() {
     for obeys_older in [true, false] {
-        // The first replica is admitted, and the primary still waits for nobody.
+        // The first replica is admitted, and the primary still waits for no acknowledgement.
         let mut world = World::grown(1);
         world.obeys_older = obeys_older;
         world.target.size = 2;

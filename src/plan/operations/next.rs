@@ -151,7 +151,7 @@ fn outdated(view: &View<'_>) -> Option<OperationStep> {
     let present = view.placed.get(view.running.done as usize);
     view.live.iter().filter(|(_, live)| !live.deleting).find_map(|(id, live)| {
         let of = view.placed.iter().find(|placed| is_of(&placed.hook, id));
-        // Nobody else removes an object that the chart no longer has.
+        // Nothing else removes an object that the chart no longer has.
         let earlier = mark.is_earlier(live) && of.is_none_or(|of| of.hook.is_a_run() && goes(&of.hook));
         let again =
             mark.made(live).is_some() && of.is_some_and(|of| of.hook.is_a_run() && present == Some(of) && of.id != *id);

@@ -126,7 +126,7 @@ impl Definitions {
         serving.map_or_else(definition::gvk, |serving| self.ctx.kinds.get(serving.kind).gvk().clone())
     }
 
-    /// Whether nobody else serves a kind.
+    /// Whether no other definition serves a kind.
     fn check_free(&self, gvk: &Gvk, own: Option<usize>) -> Result<(), Verdict> {
         let retired = |kind: usize| self.ctx.cache.is_retired(kind);
         let same = |(kind, served): (usize, Arc<Served>)| {
@@ -211,7 +211,7 @@ impl Definitions {
         entry.serving = Some(Serving { kind: number, stop, digest });
     }
 
-    /// The end of a definition: its API goes when nobody uses it, or stays without it.
+    /// The end of a definition: its API is deleted when no custom resource uses it, or stays without it.
     async fn finish(&mut self, name: &str, object: &Value) -> Result<(), Verdict> {
         let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
         if !finalizers.is_some_and(|all| all.iter().any(|finalizer| finalizer == DEFINITION)) {

@@ -79,8 +79,8 @@ struct Stepped {
     quiet: bool,
 }
 
-/// Carries out a step, and those that follow from it and need nothing new of the API server: while nobody can write, each pass would
-/// cost a tenth of a second. Before each, the members are asked again.
+/// Carries out a step, and those that follow from it and need nothing new of the API server: while no client can write,
+/// each pass would cost a tenth of a second. Before each, the members are asked again.
 async fn steps<C: ConfigMaps>(pass: &SetPass<'_>, driver: &Primary<C>, target: &Target) -> Result<Stepped, Error> {
     let SetPass { observed, members, set, stored, keeps, ctx, .. } = *pass;
     let now = observed.facts.now;

@@ -172,7 +172,8 @@ impl Sender {
         let answer = connection.send(&envelope, &bytes).await.map_err(|e| said(&e))?;
         let words: Vec<&str> = answer.message().collect();
         let answer = format!("{} {}", answer.code(), words.join(" "));
-        // The message was taken. Nobody waits for the end of the conversation: the message has to be removed at once.
+        // The message was accepted. The operator does not wait for the end of the conversation: the message has to be
+        // removed at once.
         tokio::spawn(async move { drop(tokio::time::timeout(Duration::from_secs(2), connection.quit()).await) });
         Ok(answer)
     }

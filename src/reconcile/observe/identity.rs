@@ -13,8 +13,8 @@ use crate::kind::Kind;
 use crate::kind::service_account::ServiceAccount;
 use crate::release::owner::Owner;
 
-/// The identity for the requests about the objects of a release. An annotation that cannot be read means nobody's rights, also for a
-/// deletion: an editor of the custom resource could else get those of the operator.
+/// The identity for the requests about the objects of a release. An annotation that cannot be read means no rights,
+/// also for a deletion: an editor of the custom resource could else get those of the operator.
 pub fn identity(kind: &Kind, cr: &Cr, owner: &Owner) -> Identity {
     match ServiceAccount::of(kind.service_account.as_ref(), &cr.annotations) {
         Ok(None) => Identity::Own,

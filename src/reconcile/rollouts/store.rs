@@ -19,7 +19,8 @@ use crate::release::object::ObjectId;
 /// Charts that no custom resource has, and that are kept all the same, because one can be pinned to them.
 const SPARE: usize = 3;
 
-/// Writes the newest chart of a kind to Secrets, loads the others that are kept, and deletes those that nobody needs.
+/// Writes the newest chart of a kind to Secrets, loads the others that are kept, and deletes those that no custom
+/// resource needs.
 ///
 /// # Errors
 /// Why not, in a sentence.

@@ -178,7 +178,7 @@ pub fn grace() -> Duration {
 /// Why a watch ended.
 #[derive(PartialEq, Eq)]
 enum Ended {
-    /// Nobody needs it.
+    /// No release needs it.
     Unneeded,
     /// The operator stops.
     Stopped,

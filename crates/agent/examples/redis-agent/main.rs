@@ -174,7 +174,7 @@ struct Kubelet(Arc<Member>);
 impl Answers for Kubelet {
     async fn answer(self: Arc<Self>, asked: Asked) -> Response<Body> {
         match asked.path.as_str() {
-            // One that waits for an order is well. To restart it would help nobody.
+            // One that waits for an order is well. A restart would not help.
             "/healthz" => answer(200, "text/plain", b"ok".to_vec()),
             "/readyz" if self.0.state().await.serves(LAG) => answer(200, "text/plain", b"ok".to_vec()),
             "/readyz" => answer(503, "text/plain", b"not ready".to_vec()),

@@ -30,7 +30,7 @@ pub const FILES: [&str; 2] = ["appendonlydir", "dump.rdb"];
 /// The rights of clients, which take no writes before the agent opens the member. `FUNCTION` would let them remove the marker.
 pub const CLOSED: [&str; 4] = ["+@all", "-@admin", "-@write", "-function"];
 pub const OPEN: [&str; 3] = ["+@all", "-@admin", "-function"];
-/// A primary that nobody is: a replica of it is read-only, and receives nothing.
+/// The address of no server: a replica of it is read-only, and receives nothing.
 pub const NOBODY: [&str; 3] = ["REPLICAOF", "127.0.0.1", "0"];
 
 /// The settings with which a container starts.
@@ -316,7 +316,7 @@ impl Member {
         }
     }
 
-    /// Starts Redis as a replica of nobody, and waits until it has loaded its data.
+    /// Starts Redis as a replica of no server, and waits until it has loaded its data.
     async fn start(&self) -> Result<Arc<Server>, String> {
         let data = self.volume.data();
         let is_whole = data.join("appendonlydir/appendonly.aof.manifest").exists();
