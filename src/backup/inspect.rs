@@ -85,7 +85,7 @@ impl Sums {
 pub struct Contents {
     /// The revision of the data: of the last change, or of a compaction that left nothing of it. 1 is that of no data.
     pub revision: u64,
-    /// Keys that are there at that revision. (etcdutl 3.5 counts all entries of all buckets instead.)
+    /// Keys that exist at that revision. (etcdutl 3.5 counts all entries of all buckets instead.)
     pub keys: u64,
     /// CRC-32C over all buckets, as `etcdutl snapshot status` prints it.
     pub hash: u32,
@@ -190,7 +190,7 @@ fn varint(message: &mut &[u8]) -> Result<u64, Damage> {
     damage("has a value that ends early")
 }
 
-/// Which keys are there, distinguished by 128 bits of hashes with secret seeds, so that many keys need little memory.
+/// The existing keys, distinguished by 128 bits of hashes with secret seeds, so that many keys need little memory.
 #[derive(Default)]
 struct Keys(HashSet<(u64, u64)>, RandomState, RandomState);
 

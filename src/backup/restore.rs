@@ -25,8 +25,8 @@ pub enum Need {
     Restore,
     /// There is a member, which nothing may overwrite.
     HasMember,
-    /// The member joins a cluster that is there, and gets its data from it. This includes a member that lost its data later: from a
-    /// snapshot it would begin a second cluster.
+    /// The member joins an existing cluster, and gets its data from it. This includes a member that lost its data
+    /// later: from a snapshot it would begin a second cluster.
     Joins,
 }
 

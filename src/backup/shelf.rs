@@ -39,7 +39,7 @@ const CLEANUP: Duration = Duration::from_secs(30);
 /// Names leftovers of uploads whose process is gone for certain.
 const LEFTOVER: Duration = Duration::from_secs(24 * 3600);
 
-/// A backup that is there.
+/// An existing backup.
 #[derive(Clone, Debug)]
 pub struct Backup {
     /// Its name within the place.
@@ -265,7 +265,7 @@ pub async fn prune(
 }
 
 /// Downloads a backup, verifies it, and only then gives the file its name; its record is written next to it. A file
-/// that is there already and is that backup is left as it is. Without a record, a backup is fetched only if
+/// that already exists and is that backup stays as it is. Without a record, a backup is fetched only if
 /// `without_record` allows it: then only the checksum at its end is known.
 pub async fn fetch(
     place: &Place,

@@ -157,7 +157,7 @@ fn version(discovery: &Discovery, checks: &mut Checks) {
     }
 }
 
-/// Whether the definitions are there, and equal to those of the charts. Returns the kinds that are served.
+/// Whether the definitions exist, and equal those of the charts. Returns the kinds that are served.
 async fn definitions(
     kinds: Option<&[Kind]>,
     place: Option<&str>,

@@ -219,7 +219,7 @@ impl Lease {
         let body = self.body(Some(&lease), transitions + changed);
         match self.cluster.merge::<Value>(&resource, &self.id, &body, None).await {
             Ok(_) => Ok(Attempt::Held),
-            // Somebody else has written in between. The next attempt reads the lease again.
+            // Another instance has written in between. The next attempt reads the lease again.
             Err(e) if e.is_conflict() => Ok(Attempt::Other(holder)),
             Err(e) => Err(e),
         }

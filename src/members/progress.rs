@@ -44,7 +44,7 @@ pub struct MembersStatus {
     pub conditions: Option<Vec<ClusterCondition>>,
     /// Why the release is not ready: reason and message.
     pub unready: Option<(&'static str, String)>,
-    /// Whether `unready` is a problem that somebody should know of.
+    /// Whether `unready` is a problem that needs attention.
     pub stopped: bool,
     /// The sets whose latches are written alone, before anything depends on them, and not with the rest of the status.
     pub latched_alone: Vec<String>,

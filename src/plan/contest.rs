@@ -1,5 +1,5 @@
-//! Contested fields: somebody changes them as often as we repair them. They are reported, and repaired at growing intervals, until they
-//! stay.
+//! Contested fields: another client changes them as often as we repair them. They are reported, and repaired at growing
+//! intervals, until they stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub struct Contest(BTreeMap<ObjectId, Fight>);
 struct Fight {
     /// When it was repaired, seconds.
     repairs: Vec<i64>,
-    /// The fields that every repair since the first look concerned. Empty if somebody deletes the object itself.
+    /// The fields that every repair since the first look concerned. Empty if another client deletes the object itself.
     fields: Option<Vec<Survivor>>,
     /// Seconds; 0 if there is no contest.
     pause: i64,

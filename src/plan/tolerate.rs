@@ -199,7 +199,7 @@ pub fn restore(object: &mut Value, twins: &Twins) {
     }
 }
 
-/// Whether everything wanted is there.
+/// Whether everything wanted exists.
 fn is_within(wanted: &Value, there: &Value) -> bool {
     match (wanted, there) {
         (Value::Object(wanted), Value::Object(there)) => {
@@ -217,8 +217,8 @@ fn names_beside(items: &[Value], last: usize, counts: impl Fn(&Value) -> bool) -
     others.filter_map(|(_, item)| name(item)).filter(|name| Some(name) != kept.as_ref()).collect()
 }
 
-/// A variable that is there several times may refer to the one before it, as in `$(PATH):/more`: the kubelet expands them in
-/// order. The last one gets the value that it would have.
+/// A variable that exists several times may refer to the one before it, as in `$(PATH):/more`: the kubelet expands them
+/// in order. The last one gets the value that it would have.
 fn expand(items: &mut [Value], last: usize, counts: impl Fn(&Value) -> bool) {
     let mut value: Option<String> = None;
     for item in items[..=last].iter_mut().filter(|item| counts(item)) {

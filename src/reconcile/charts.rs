@@ -44,7 +44,7 @@ pub struct Loaded {
 }
 
 /// The parts of the cluster that a chart reads, judged by its text; when in doubt, the answer is yes. The operator must
-/// not render a chart that does not read `.Capabilities` again because somebody installed a custom resource definition
+/// not render a chart that does not read `.Capabilities` again because a client installed a custom resource definition
 /// (docs/design/applying.md A4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reads {

@@ -1,8 +1,8 @@
 //! The operator's current work, in a file that outlives its process.
 //!
 //! An input that ends the process (by all its memory, by a fault that cannot be caught) is still there when the next process starts, and
-//! would end that one too, for everybody. So the operator writes a note before each piece of work, and removes it
-//! afterwards. A process that starts finds the notes of the one that was ended:
+//! would end that one too, for all custom resources. So the operator writes a note before each piece of work, and
+//! removes it afterwards. A process that starts finds the notes of the one that was ended:
 //!
 //! - The work in progress at one end is a suspect. Suspects are worked on one at a time, so the next end names the one
 //!   that is guilty. A suspect that was worked on again and again for a minute without an end is a suspect no longer.

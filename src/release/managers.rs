@@ -8,8 +8,8 @@ use super::owned::{MANAGER, has_subresource, is_ours};
 /// Helm 4 applies under this name, and Helm 3 and its libraries update; helm-operator's is that of its binary.
 const HELM: [&str; 2] = ["helm", "helm-operator"];
 /// The name that the API server uses for the owner of fields when it does not know it: for objects without
-/// managedFields, and for entries beyond its limit. They may hold fields of anybody, so only those that a manifest of
-/// ours names are taken.
+/// managedFields, and for entries beyond its limit. They may have fields of any client, so only those that a manifest
+/// of ours names are taken.
 const UNKNOWN: [&str; 2] = ["before-first-apply", "ancient-changes"];
 /// Helm writes it into every object of a release. Its owner is Helm under another name: Helm's library uses the name of the program.
 const HELM_MARK: &str = "/fieldsV1/f:metadata/f:annotations/f:meta.helm.sh~1release-name";
@@ -180,7 +180,7 @@ pub fn is_applied(managed: &[Value]) -> bool {
     others.next().is_none() || main.any(|e| is_ours(e) || is_helm(e))
 }
 
-/// Whether somebody has made or changed an object with kubectl.
+/// Whether a user has made or changed an object with kubectl.
 pub fn is_by_kubectl(managed: &[Value]) -> bool {
     managed.iter().any(|entry| !has_subresource(entry) && manager(entry).starts_with(KUBECTL))
 }

@@ -11,7 +11,7 @@ pub enum Outcome {
     Updated,
     /// It was edited, and the generated text changed elsewhere in it: it has both changes.
     Merged,
-    /// The edit and the change are at the same place: both are there, between markers.
+    /// The edit and the change are at the same place: the file has both, between markers.
     Conflict,
     /// It was edited, and the generated text did not change.
     Kept,

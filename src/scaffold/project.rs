@@ -144,7 +144,7 @@ impl Project {
         Ok(project)
     }
 
-    /// Adds a kind, or gives the one that is there its new source. Its index.
+    /// Adds a kind, or gives the existing one its new source. Returns its index.
     pub fn add(&mut self, resource: Resource) -> usize {
         if let Some(index) = self.resources.iter().position(|known| known.is(&resource)) {
             self.resources[index] = resource;

@@ -248,7 +248,7 @@ pub fn install(mut args: impl Iterator<Item = OsString>) -> Option<Result<(), St
 
 fn copy(to: &Path) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|error| format!("the program cannot find its own file: {error}"))?;
-    // An init container may run again while the file is there.
+    // An init container may run again while the file exists.
     let new = to.with_extension("new");
     let copied = std::fs::copy(own, &new).and_then(|_| std::fs::rename(&new, to));
     copied.map_err(|error| format!("{}: {error}", to.display()))

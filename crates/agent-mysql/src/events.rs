@@ -98,7 +98,7 @@ impl<F: Read + Seek> Log<F> {
         Ok(Self { file, at: end as u64, size: 0, head: format, before, checksum, open: None })
     }
 
-    /// The next group that is complete; `None` at the end of the log, and if only a part of the next one is there.
+    /// The next group that is complete; `None` at the end of the log, and if the log has only a part of the next one.
     pub fn group(&mut self) -> io::Result<Option<Group>> {
         loop {
             let from = self.at;

@@ -327,7 +327,7 @@ pub async fn dump_out(member: &Arc<Member>) -> Result<Response<Body>, Refusal> {
                 "--master-data=1",
                 "--max-allowed-packet=1G",
             ]),
-            // Accounts. Those that are there already stay as they are: the agent's own runs the statements. The tables of accounts
+            // Accounts. Existing ones stay as they are: the agent's own runs the statements. The tables of accounts
             // themselves are of one version of the database.
             command(&["--system=users", "--insert-ignore"]),
         ]

@@ -33,7 +33,7 @@ pub struct Tls {
     pub key_file: PathBuf,
     /// Certificates of the authorities to trust, instead of the system's.
     pub ca_file: PathBuf,
-    /// Trust anybody.
+    /// Trust any server.
     pub insecure: bool,
     /// Refuse a redirect from https to http, which Helm follows.
     pub stay_secure: bool,

@@ -190,7 +190,7 @@ fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
 /// Trusts servers that show a named certificate, or one that a named authority has signed.
 #[derive(Debug)]
 struct Trust {
-    /// `None` trusts anybody.
+    /// `None` trusts any server.
     inner: Option<Arc<WebPkiServerVerifier>>,
     named: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,

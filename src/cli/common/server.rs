@@ -22,7 +22,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Connects and asks for the version, as Helm does to see whether the cluster is there.
+    /// Connects and asks for the version, as Helm does to see whether the cluster is reachable.
     pub fn connect(args: &ClusterArgs) -> Result<Self, CliError> {
         Self::try_connect(args).map_err(|why| {
             let text = format!("cluster reachability check failed: kubernetes cluster unreachable: {why}");

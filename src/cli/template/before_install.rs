@@ -24,7 +24,7 @@ const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 pub enum Owners {
     /// The release's.
     Release,
-    /// Anybody's: it would be taken over. It is read anyway.
+    /// Any owner: it would be taken over. It is read anyway.
     Taken,
     /// The owner has no influence, and is not read.
     Any,

@@ -161,7 +161,7 @@ impl Scene<'_> {
         }))
     }
 
-    /// Somebody else lowered the replicas, which may have cost the quorum.
+    /// Another client lowered the replicas, which may have cost the quorum.
     fn scaled_by_hand(&self) -> Option<MemberStep<Action>> {
         let last = self.latch.replicas?;
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))

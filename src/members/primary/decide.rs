@@ -87,7 +87,7 @@ impl Scene<'_> {
         (self.target.mode == Mode::Keep).then_some(MemberStep::Quiet)
     }
 
-    /// The first member may create the data. If claims are there already and may be adopted, their members answer
+    /// The first member may create the data. If claims already exist and can be adopted, their members answer
     /// first, and then one of them is chosen: all of them have to be heard.
     fn first_member(&self) -> Step {
         if self.latch.bootstrapped || self.workload.replicas > 0 {
@@ -189,7 +189,7 @@ impl Scene<'_> {
         format!("the first answer of {}{problem}", self.pod(ordinal))
     }
 
-    /// Somebody else gave orders, or there are two clusters.
+    /// Another operator gave orders, or there are two clusters.
     fn split_brain(&self) -> Step {
         let ours = self.data();
         for (ordinal, answer) in &self.observed.answers {
@@ -230,7 +230,7 @@ impl Scene<'_> {
         of_epoch.filter_map(|answer| answer.number).max().unwrap_or_default()
     }
 
-    /// Somebody else lowered the replicas.
+    /// Another client lowered the replicas.
     fn scaled_by_hand(&self) -> Step {
         let last = self.latch.replicas.filter(|_| self.target.mode == Mode::Run)?;
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))

@@ -1,4 +1,4 @@
-//! Larger volumes of members: first the claims that are there, and then the StatefulSet that makes the next ones.
+//! Larger volumes of members: first the existing claims, and then the StatefulSet that makes the next ones.
 
 use serde_json::{Value, json};
 

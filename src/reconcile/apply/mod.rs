@@ -89,7 +89,7 @@ impl Applied {
     }
 }
 
-/// Something that a release waits for. A watch notices when it is there.
+/// Something that a release waits for. A watch notices when it appears.
 #[derive(Clone, Debug)]
 pub struct Waiting {
     /// The condition that the release waits for.

@@ -10,7 +10,7 @@ use crate::members::primary::state::Refused;
 
 /// How long an order is not repeated that may succeed soon.
 const PASSING: Duration = Duration::from_secs(3);
-/// How long one is not repeated that fails until somebody does something.
+/// How long an order that keeps failing without help is not repeated.
 const LASTING: Duration = Duration::from_secs(15);
 
 /// The orders of a stateful set that are not repeated yet, by ordinal and name of the verb.

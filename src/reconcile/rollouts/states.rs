@@ -40,7 +40,8 @@ pub fn members(
         let Some(newest) = history.last().filter(|newest| newest.status != Status::Uninstalled) else { continue };
         let status = cr.status();
         let mut state = state(&key, &cr, newest, &status, served, goal, now);
-        // Anybody may make a custom resource that fails. One that never had another chart says nothing of the move to this one.
+        // Any user can make a custom resource that fails. One that never had an earlier chart says nothing about the
+        // move to this one.
         let is_new = history.iter().all(|revision| revision.chart.as_deref() == Some(&*goal.digest));
         if is_new && !matches!(state, State::Ready(_) | State::Left(_)) {
             state = State::Left("it is new, and not ready".to_owned());

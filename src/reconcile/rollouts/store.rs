@@ -76,7 +76,7 @@ async fn collect(
     served: &Served,
     found: &mut Vec<Kept>,
 ) -> Result<(), String> {
-    // Before all releases are known, each chart may be somebody's.
+    // Before all releases are known, each chart may be in use.
     if !ctx.cache.is_history_synced() || !ctx.cache.is_kind_synced(kind) {
         return Ok(());
     }

@@ -27,7 +27,7 @@ pub use watches::read as read_watches;
 pub enum Verdict {
     /// It has to change.
     Change,
-    /// It works, and somebody should know.
+    /// It works, and is worth a note.
     Note,
     /// It stays as it is.
     Stays,

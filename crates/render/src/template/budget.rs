@@ -68,7 +68,7 @@ pub enum Spent {
     Steps(u64),
     /// [`Limits::memory`]
     Memory(u64),
-    /// Somebody used the [`Stop`].
+    /// The [`Stop`] was used.
     Stopped,
 }
 

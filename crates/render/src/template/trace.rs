@@ -71,7 +71,7 @@ pub enum Missing {
         table: String,
         /// The key.
         key: String,
-        /// Whether the key is there, but null.
+        /// Whether the key exists, but is null.
         is_null: bool,
         /// A key of the table that may be meant.
         nearest: Option<String>,

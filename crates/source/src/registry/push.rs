@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// The result for a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It was there.
+    /// It existed.
     Existed,
     /// It is there now.
     Uploaded,

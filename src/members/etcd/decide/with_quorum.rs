@@ -146,7 +146,7 @@ pub(super) fn foreign_member(c: &Cluster) -> Option<MemberStep<Action>> {
     })
 }
 
-/// Somebody else scaled away the pods of voters.
+/// Another client removed the pods of voters by scaling.
 pub(super) fn voter_without_pod(c: &Cluster) -> Option<MemberStep<Action>> {
     let without: Vec<_> = c.voters().into_iter().filter(|(k, _)| *k >= c.replicas() && c.pod(*k).is_none()).collect();
     let (highest, voter) = *without.last()?;

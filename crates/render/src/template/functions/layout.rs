@@ -569,7 +569,7 @@ fn named<'a>(value: &'a [u8], names: &[&str], length: usize, mut set: impl FnMut
     Err(Problem::Bad)
 }
 
-/// Takes `.123` if it is there; more than nine digits are cut.
+/// Takes `.123` if present; more than nine digits are cut.
 fn fraction<'a>(value: &'a [u8], f: &mut Fields) -> &'a [u8] {
     if !matches!(value, [b'.' | b',', b'0'..=b'9', ..]) {
         return value;

@@ -235,7 +235,7 @@ pub(super) struct State<'s> {
     /// How deep `{{ template }}` is nested in the innermost execution.
     pub depth: u32,
     tpl_cache: HashMap<Str, Rc<Vec<Arc<Template>>>, RandomState>,
-    /// Where the output comes from, if somebody wants to know.
+    /// The source of the output, if requested.
     pub origins: Option<Origins>,
     /// Whether `required` and `fail` stop nothing.
     pub lenient: bool,
