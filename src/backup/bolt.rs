@@ -83,7 +83,7 @@ impl<R: Read + Seek> Bolt<R> {
         Ok(bolt)
     }
 
-    /// Visits all buckets and what they hold. A bucket within a bucket is an error: etcd makes none.
+    /// Visits all buckets and their content. A bucket within a bucket is an error: etcd makes none.
     pub fn walk(&mut self, visit: &mut impl FnMut(Found<'_>) -> Result<(), Damage>) -> Result<(), Damage> {
         let mut buckets = Vec::new();
         self.tree(self.root, 0, &Bounds::default(), &mut |flags, key, value| {

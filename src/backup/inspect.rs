@@ -93,7 +93,7 @@ pub struct Contents {
     pub storage_version: Option<String>,
 }
 
-/// Verifies a snapshot's sum and reads what it holds.
+/// Verifies a snapshot's checksum and reads its content.
 pub fn inspect(path: &Path) -> Result<(Sum, Contents), Damage> {
     let mut file = File::open(path)?;
     let mut sums = Sums::default();
@@ -109,7 +109,7 @@ pub fn inspect(path: &Path) -> Result<(Sum, Contents), Damage> {
     Ok((sum, contents))
 }
 
-/// Reads what a database of `length` bytes holds.
+/// Reads the content of a database of `length` bytes.
 pub fn contents(file: impl Read + Seek, length: u64) -> Result<Contents, Damage> {
     let mut bolt = Bolt::open(file, length)?;
     let mut hash = Castagnoli::default();

@@ -111,8 +111,8 @@ pub async fn save(
     Ok(record)
 }
 
-/// Stores what comes, and reads it back. `seal` gets the record when all has come. Only when what was read back is what had come, the
-/// record says that it is verified, and this succeeds. Nothing of it needs a file here.
+/// Stores the arriving data, and reads it back. `seal` gets the record when all data has arrived. Only if both are
+/// equal, the record says that it is verified, and this succeeds. Nothing of it needs a file here.
 pub async fn save_stream(
     place: &Place,
     name: &str,

@@ -180,7 +180,8 @@ impl Hand {
         Ok(())
     }
 
-    /// Undoes everything that lasts, also what a killed run left. It continues after an error, and returns the first.
+    /// Undoes everything that lasts, also the faults that a killed run left. It continues after an error, and returns
+    /// the first.
     pub async fn heal(&self) -> Result<(), String> {
         self.fillers().clear();
         let mut first = Ok(());

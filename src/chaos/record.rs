@@ -167,7 +167,7 @@ impl Shared {
         outcome
     }
 
-    /// Reads every key that was written, and records what was found when all of it was read.
+    /// Reads every key that was written, and records the result when everything was read.
     async fn read_all(&self, turn: usize) -> Result<(), String> {
         let written: BTreeSet<String> = {
             let entries = locked(&self.entries);

@@ -585,7 +585,7 @@ fn within(what: &str, resource: &Resource, namespace: Option<&str>) -> Result<Re
     Ok(Request::new(resource.path(namespace)))
 }
 
-/// Refuses what is more or less than one part of a path, in the words of Go's client.
+/// Refuses a text that is not exactly one part of a path, in the words of Go's client.
 fn segment(what: &str, of: &str, text: &str) -> Result<(), ApiError> {
     let why = match text {
         "" => "must not be empty".to_owned(),

@@ -114,7 +114,7 @@ impl Converter<'_> {
             return found;
         }
         let mut to = self.typed(source, place);
-        // `allOf` adds what the node itself does not say.
+        // `allOf` adds the parts that the node itself does not have.
         if is_silent(&to) {
             for part in source.get("allOf").and_then(Value::as_array).into_iter().flatten() {
                 let part = self.node(part, place.same());
@@ -193,7 +193,7 @@ impl Converter<'_> {
             if !required.is_empty() {
                 to.insert("required".into(), required.into());
             }
-            // A structural schema with properties drops what it does not name, unless it says to keep it.
+            // A structural schema with properties drops fields that it does not name, unless it keeps them explicitly.
             if !closed || source.contains_key("patternProperties") {
                 to.insert(KEEP.into(), Value::Bool(true));
             }

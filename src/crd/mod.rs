@@ -105,7 +105,7 @@ pub struct Typed {
 /// The types of a chart's values. Those of the files in `evidence` are accepted.
 ///
 /// # Errors
-/// What is wrong with the chart's values.schema.json.
+/// The fault of the chart's values.schema.json.
 pub fn types(chart: &Chart, settings: Settings, evidence: &[Evidence]) -> Result<Typed, String> {
     let defaults = defaults::merged(chart);
     let usage = uses::of_chart(chart);
@@ -340,7 +340,7 @@ fn add_texts(
 /// The CRD of a chart.
 ///
 /// # Errors
-/// What is wrong with the chart's values.schema.json or with its annotation `tillerman.dev/columns`.
+/// The fault of the chart's values.schema.json or of its annotation `tillerman.dev/columns`.
 pub fn of_chart(
     chart: &Chart,
     names: &Names,

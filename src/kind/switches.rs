@@ -22,7 +22,7 @@ pub const RELEASE_NAME: &str = names::RELEASE_NAME;
 pub const TARGET_NAMESPACE: &str = names::TARGET_NAMESPACE;
 /// Definitions in `crds/` of the chart, see [`Crds`].
 pub const CRDS: &str = names::CRDS;
-/// Patches of what the chart renders.
+/// Patches of the rendered objects.
 pub const PATCHES: &str = names::PATCHES;
 /// Existing objects of the release's names are taken over, even if no release made them, and a release that plain Helm made is
 /// continued.
@@ -118,7 +118,7 @@ impl Default for Switches {
     }
 }
 
-/// Sets a switch to a text; the error says what may be there.
+/// Sets a switch to a text; the error names the allowed texts.
 type Set = fn(&mut Switches, &str) -> Result<(), String>;
 
 /// The function that reads the text of a switch.
@@ -428,7 +428,7 @@ fn crds(text: &str) -> Result<Crds, String> {
 }
 
 impl Switches {
-    /// The switches of a custom resource, over those of its kind. Errors name the annotation and what it may be.
+    /// The switches of a custom resource, over those of its kind. Errors name the annotation and its allowed texts.
     pub fn read(&self, annotations: &BTreeMap<Box<str>, Box<str>>) -> Result<Self, String> {
         let mut switches = self.clone();
         for (key, value) in annotations {

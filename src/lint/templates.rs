@@ -1,4 +1,4 @@
-//! Checks of templates and of what they render to.
+//! Checks of templates and of their output.
 
 use super::{Message, Report, Settings, Severity, deprecations, manifest, names, twice};
 use crate::chart::{Chart, Values};

@@ -276,7 +276,8 @@ pub fn keep(report: &mut MembersStatus, set: &Set, latch: &Latch, doing: &Doing,
     }
 }
 
-/// Adds the driver's facts about the application to the report of [`enter`]. `None` keeps what the entry had `before`.
+/// Adds the driver's facts about the application to the report of [`enter`]. `None` keeps the facts of the entry
+/// `before`.
 pub fn detail(report: &mut MembersStatus, set: &Set, before: Option<&Value>, details: Option<Map<String, Value>>) {
     let kept = || {
         let of = |name: &&str| Some(((*name).to_owned(), before?.get(name)?.clone()));

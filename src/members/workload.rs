@@ -170,7 +170,7 @@ const MADE: i64 = 60;
 /// The maximum number of uids to remember.
 const REMEMBERED: usize = 10;
 
-/// The facts that only the status of the custom resource keeps. Every driver finds here what it stored.
+/// The facts that only the status of the custom resource keeps. Every driver finds its stored facts here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Latch {

@@ -219,7 +219,7 @@ impl Notice {
     /// Reads a notice.
     ///
     /// # Errors
-    /// The field that is wrong, and what it may be.
+    /// The field that is wrong, and its allowed values.
     pub fn read(object: &Value) -> Result<Self, String> {
         let spec = object.get("spec").cloned().unwrap_or(Value::Null);
         bounds::NOTICE.value(&spec).map_err(|why| format!("spec: {why}"))?;

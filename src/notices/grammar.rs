@@ -26,7 +26,7 @@ const DIGITS: usize = 9;
 /// Checks a template.
 ///
 /// # Errors
-/// What is not part of the grammar, with its line.
+/// The part that is not in the grammar, with its line.
 pub fn check(text: &str) -> Result<(), String> {
     let mut rest = text;
     while let Some(at) = ["{{", "{%", "{#"].iter().filter_map(|opening| rest.find(opening)).min() {

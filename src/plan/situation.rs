@@ -1,4 +1,4 @@
-//! The state of a release, from what the caches know.
+//! The state of a release, from the facts in the caches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub struct Facts {
     pub busy: bool,
     /// The revisions, oldest first.
     pub history: Vec<Revision>,
-    /// Digest of what the release would be rendered from; `None` when there is no usable chart.
+    /// Digest of the inputs of a rendering of the release; `None` when there is no usable chart.
     pub inputs: Option<Box<str>>,
     /// The attempts for these inputs are spent: nothing is tried again until they change (docs/design/applying.md A3).
     pub spent: bool,

@@ -242,7 +242,7 @@ fn expand(items: &mut [Value], last: usize, counts: impl Fn(&Value) -> bool) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
     Exact,
-    /// It leaves out what the API server adds, such as `protocol: TCP`.
+    /// It leaves out fields that the API server adds, such as `protocol: TCP`.
     Partly,
     Not,
 }

@@ -108,7 +108,7 @@ pub(crate) fn nest(path: &[String], value: Value) -> Values {
 }
 
 impl Granted {
-    /// Adds what the objects of one rendering grant and bind.
+    /// Adds the rules and roles that the objects of one rendering grant and bind.
     fn add(&mut self, objects: &[Rendered], seen: &mut BTreeSet<String>) {
         let ours: Vec<&Rendered> =
             objects.iter().filter(|o| o.pair.group == GROUP && KINDS.contains(&o.pair.kind.as_str())).collect();

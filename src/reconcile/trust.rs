@@ -162,7 +162,7 @@ fn is_unread(observed: &Observed) -> bool {
     waits_for_hooks(observed) && facts.foreign.is_none() && is_unread && facts.live.values().any(exists)
 }
 
-/// Refuses a deletion without a record if the chart has hooks for it: it is not known what they would be.
+/// Refuses a deletion without a record if the chart has hooks for it: they are unknown.
 async fn look_for_hooks(observed: &Observed, ctx: &Context) -> Result<(), Error> {
     let refused = |why: Text| Err(Error::HooksUnknown(Text::own("the release record cannot be read, and ").and(why)));
     let noted = Arc::default();
@@ -197,7 +197,8 @@ fn in_question(observed: &Observed) -> Option<Revision> {
     }
     let head = observed.facts.history.last()?;
     let has_orders = head.members.is_some() || head.operations.is_some();
-    // A status shows only what the chart names. As long as nothing new is to be shown, no comparison is needed.
+    // A status shows only the facts that the chart names. As long as there is nothing new to show, no comparison is
+    // needed.
     let has_hooks = || observed.record.as_ref().is_ok_and(|r| r.as_ref().is_some_and(|r| !r.hooks().is_empty()));
     match observed.situation {
         Situation::RollBack(to) => observed.facts.history.iter().find(|r| r.revision == to).cloned(),

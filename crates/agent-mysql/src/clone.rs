@@ -79,7 +79,7 @@ fn has_room(data: &Path) -> Result<(), String> {
     Err(format!("a copy needs {needed} MiB beside the data, and {free} MiB are free: enlarge the volume"))
 }
 
-/// The bytes of what a copy has: all but the logs of replication.
+/// The bytes of a copy: everything except the logs of replication.
 fn size(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
@@ -159,7 +159,7 @@ fn send(member: Arc<Member>, copy: &Path, parts: Parts) -> io::Result<()> {
     archive.into_inner()?.flush()
 }
 
-/// Sends what is written.
+/// Sends the written data.
 struct Sink {
     member: Arc<Member>,
     parts: Parts,

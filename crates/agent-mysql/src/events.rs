@@ -10,7 +10,7 @@ use tillerman_agent::position::Position;
 pub const MAGIC: &[u8] = b"\xfebin";
 /// The size of the header of an event.
 pub const HEADER: usize = 19;
-/// How much of an event is read to know what it is.
+/// The part of an event that is read to know its kind.
 const PREFIX: usize = 1 << 10;
 /// A group of one statement, which no other event ends.
 const STANDALONE: u8 = 1;

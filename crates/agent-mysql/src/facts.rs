@@ -50,7 +50,7 @@ pub struct Facts {
     pub waits_for: u32,
     /// How many everything has.
     pub confirmed: u32,
-    /// Increases with each order that changes what a commit waits for.
+    /// Increases with each order that changes the condition that a commit waits for.
     pub generation: u64,
     /// The members that can connect and follow.
     pub admitted: Vec<String>,

@@ -118,7 +118,7 @@ pub async fn measure(sql: &mut Sql, within: Duration) -> Result<Measured, SqlErr
     Ok(measured)
 }
 
-/// Its position and its version, and what it is committing.
+/// Its position and its version, and the writes that it is committing.
 async fn variables(sql: &mut Sql, within: Duration) -> Result<(Measured, Position), SqlError> {
     let own = match sql.flavor {
         Flavor::Mariadb => "@@GLOBAL.gtid_binlog_state AS state",

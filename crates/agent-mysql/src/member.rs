@@ -66,7 +66,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Reads what the volume has.
+    /// Reads the volume.
     pub fn new(flags: Flags, tls: Option<Files>) -> Result<Self, String> {
         let volume = Volume::new(&flags.volume);
         let mut facts = Facts { obeyed: volume.obeyed().map_err(|e| e.to_string())?, ..Facts::default() };
@@ -213,7 +213,7 @@ impl Member {
         }
     }
 
-    /// Stores what is obeyed, before it is acted on.
+    /// Stores an order before it is carried out.
     pub fn obey(&self, change: impl FnOnce(&mut tillerman_agent::store::Obeyed)) -> Result<(), Refusal> {
         let mut obeyed = self.facts(|facts| facts.obeyed.clone());
         change(&mut obeyed);

@@ -87,7 +87,8 @@ const VARIABLES: [(&str, &str); 7] = [
     ("rpl_semi_sync_source_enabled", "Whether commits wait for acknowledgements."),
 ];
 
-/// The measured values. It is answered also when the database hangs: then with what the agent itself knows.
+/// The measured values. They are answered also when the database hangs: then with the facts that the agent itself
+/// knows.
 pub async fn metrics(member: &Arc<Member>) -> String {
     let state = member.state().await;
     let rows = tokio::time::timeout(ANSWER, counters(member)).await;

@@ -1,4 +1,4 @@
-//! Orders: which are refused, and what the others do. One is carried out at a time.
+//! Orders: the refused ones, and the actions of the others. One is carried out at a time.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -62,7 +62,7 @@ enum Step {
     Release(BTreeSet<u64>),
 }
 
-/// Decides, and changes what is remembered.
+/// Decides, and changes the stored state.
 fn decide(before: &mut Option<Before>, seen: &Seen, now: Instant) -> Step {
     if seen.waiting.is_empty() {
         *before = None;

@@ -409,7 +409,7 @@ async fn run_log(member: &Member, scratch: &Scratch, log: &Path) -> Result<(), S
     succeeds(Ok(reader), "mariadb-binlog").await
 }
 
-/// Which writes of the logs are wanted, and what the database has with them.
+/// The wanted writes of the logs, and the database's position with them.
 struct Wanted<'a> {
     until: &'a Until,
     has: Position,

@@ -1,7 +1,7 @@
 //! The actions of a member by its orders: it is fenced, is the primary, follows, or hands over.
 //!
-//! The order of statements is measured: a replica that stops to apply and starts again throws away what it received; a commit that is
-//! killed while it waits for an acknowledgement ends with success.
+//! The order of statements is measured: a replica that stops applying and starts again discards received writes; a
+//! commit that is killed while it waits for an acknowledgement ends with success.
 
 use std::time::{Duration, Instant};
 
@@ -64,7 +64,8 @@ async fn end_sessions(sql: &mut Sql) -> Result<(), SqlError> {
     kill(sql, sessions.iter().filter_map(|row| row.number("id"))).await
 }
 
-/// The member receives nothing more, and takes no writes. A primary is killed. A replica is not: that would throw away what it received.
+/// The member receives nothing more, and takes no writes. A primary is killed. A replica is not: that would discard
+/// received writes.
 pub async fn fence(member: &Member) -> Result<(), Refusal> {
     let (role, running, wanted) = member.facts(|facts| (facts.role, facts.running.is_some(), facts.wanted));
     if role == Role::Fenced && (running || wanted == Wanted::No) {
@@ -80,7 +81,7 @@ pub async fn fence(member: &Member) -> Result<(), Refusal> {
     let replica = sql.flavor.replica();
     if measured.follows && measured.receiver_on {
         if !measured.applying {
-            // With both threads stopped, this would throw away what was received.
+            // With both threads stopped, this would discard received writes.
             applies_error(sql.run(&format!("START {replica} SQL_THREAD"), SHORT).await)?;
         }
         sql.run(&format!("STOP {replica} IO_THREAD"), STOP).await?;
@@ -184,7 +185,7 @@ pub async fn complete(member: &Member, within: Duration) -> Option<MutexGuard<'_
         let measured = member.measure(SHORT).await?;
         if measured.follows && measured.receiver_on {
             if !measured.applying {
-                // With both threads stopped, MariaDB throws away what it has received.
+                // With both threads stopped, MariaDB discards received writes.
                 return Ok(None);
             }
             member.sql().await?.run(&format!("STOP {} IO_THREAD", member.flags.flavor.replica()), STOP).await?;
@@ -288,8 +289,8 @@ pub async fn follow(member: &Member, order: &Follow) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Another start: this member has dropped what it had received and not applied. It is received again, from a source that has all of it. Until
-/// then this member lacks it, as after a start.
+/// Another start: this member has dropped writes that it had received and not applied. It is received again, from a
+/// source that has all of it. Until then this member lacks it, as after a start.
 fn dropped(member: &Member) -> Result<(), Refusal> {
     let start = random().map_err(|error| failed(&error))?;
     member.change(|facts| {

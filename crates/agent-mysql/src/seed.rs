@@ -377,7 +377,7 @@ async fn give(
     response.body(in_parts(parts)).map_err(|error| failed(&error.to_string()))
 }
 
-/// Sends what the programs make.
+/// Sends the output of the programs.
 async fn send_all(
     member: &Member,
     commands: Vec<Command>,

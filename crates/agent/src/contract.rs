@@ -355,7 +355,7 @@ impl At {
     }
 }
 
-/// Why an agent did not do what it was asked to. The body of an answer with a status of 400 or more.
+/// Why an agent refused a request. The body of an answer with a status of 400 or more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The reason.
@@ -364,7 +364,7 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// Why an agent did not do what it was asked to.
+/// Why an agent refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
     /// The request is not understood (400).

@@ -124,7 +124,7 @@ impl Volume {
     pub fn obeyed(&self) -> io::Result<Obeyed> {
         Ok(read(&self.0.join(NAME))?.unwrap_or_default())
     }
-    /// Stores what is obeyed.
+    /// Stores the obeyed orders.
     pub fn obey(&self, obeyed: &Obeyed) -> io::Result<()> {
         write(&self.0.join(NAME), obeyed)
     }

@@ -1,4 +1,4 @@
-//! Prints what a chart renders to: `cargo run --example render -- CHART [VALUES]`.
+//! Prints a rendered chart: `cargo run --example render -- CHART [VALUES]`.
 //!
 //! Nothing here asks a cluster, a clock or the system for randomness: the same chart and values give the same text.
 

@@ -194,7 +194,7 @@ fn server(args: &Args) -> ServerArgs {
     }
 }
 
-/// The reference with the digest, and for each platform what a pull transfers.
+/// The reference with the digest, and for each platform the bytes that a pull transfers.
 fn summary(images: &Images) -> String {
     let mut text = format!("{}\n", images.reference());
     for image in &images.images {

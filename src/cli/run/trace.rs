@@ -82,7 +82,7 @@ impl Traces {
             .with_filter(spans)
     }
 
-    /// Sends what is left.
+    /// Sends the remaining traces.
     pub(super) fn end(self) {
         if let Err(error) = self.0.shutdown_with_timeout(LAST) {
             tracing::warn!(%error, "the last traces could not be sent");

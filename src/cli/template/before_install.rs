@@ -243,7 +243,7 @@ fn not_owned(object: &Json, release: &Release) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// An answer's sentence, without what was tried.
+/// An answer's sentence, without the attempted action.
 fn words(error: &ApiError) -> String {
     match error {
         ApiError::Refused { message, .. } | ApiError::Unreachable { message, .. } => message.clone(),

@@ -1,4 +1,5 @@
-//! The table of docs/design/members.md, row after row: those that need no quorum, and those that finish what was begun.
+//! The table of docs/design/members.md, row after row: those that need no quorum, and those that finish interrupted
+//! work.
 
 use super::decide::{NOBODY, decide};
 use super::state::{Action, Call, ClusterState, InitialCluster};

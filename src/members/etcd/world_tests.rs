@@ -330,7 +330,7 @@ impl World {
         }
     }
 
-    /// Checks what the operator must never do.
+    /// Checks the actions that the operator must never take.
     fn check(&self, step: &MemberStep<Action>) {
         let voting = self.voters().len();
         let highest = self.voters().into_iter().max();

@@ -24,8 +24,8 @@ pub enum Argument {
     Unknown,
 }
 
-/// Flags of older versions of helm-operator, and what they are called now; `None` for what nothing replaces (operator-sdk 0.10 to 0.19,
-/// `pkg/helm/flags` and `pkg/log/zap`).
+/// Flags of older versions of helm-operator, and their present names; `None` for flags without a replacement
+/// (operator-sdk 0.10 to 0.19, `pkg/helm/flags` and `pkg/log/zap`).
 const OLD: [(&str, Option<&str>); 4] = [
     ("max-workers", Some("max-concurrent-reconciles")),
     ("zap-level", Some("zap-log-level")),

@@ -127,7 +127,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Reads what the volume has.
+    /// Reads the volume.
     pub fn new(settings: Settings) -> Result<Self, String> {
         let text = |error: io::Error| error.to_string();
         let tls = settings.tls.as_ref().map(Files::read).transpose()?;
@@ -174,7 +174,7 @@ impl Member {
         }
     }
 
-    /// Stores what is obeyed, before it is acted on.
+    /// Stores an order before it is carried out.
     pub fn obey(&self, change: impl FnOnce(&mut Obeyed)) -> Result<(), Refusal> {
         let mut obeyed = self.facts(|facts| facts.obeyed.clone());
         change(&mut obeyed);
@@ -331,7 +331,7 @@ impl Member {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             if is_copy {
-                // An append-only file is written of what the copy has.
+                // An append-only file is written from the copy.
                 server.ask(&["CONFIG", "SET", "appendonly", "yes"], SHORT).await.map_err(|error| error.to_string())?;
             }
             Ok(())

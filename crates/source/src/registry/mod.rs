@@ -310,7 +310,7 @@ fn next_page(answer: &Response) -> Result<Option<String>, SourceError> {
     }
 }
 
-/// An answer other than the wanted one, with what the registry says of it.
+/// An answer other than the wanted one, with the registry's explanation.
 fn refusal(method: &str, answer: &Response) -> SourceError {
     let errors = serde_json::from_slice::<Value>(&answer.body).ok();
     let errors = errors.as_ref().and_then(|e| e.get("errors")).and_then(Value::as_array);

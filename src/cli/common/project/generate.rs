@@ -28,7 +28,7 @@ pub fn read() -> Result<Option<Project>, CliError> {
     }
 }
 
-/// Writes a project with the kinds that it has. `before` is what it was.
+/// Writes a project with the kinds that it has. `before` is the earlier project.
 pub fn project(project: &Project, before: &Project, written: &mut Written) -> Result<(), CliError> {
     generate(project, before, written, None)
 }

@@ -95,7 +95,7 @@ impl Written {
         self.outcomes.iter().filter(|(_, outcome)| **outcome == Outcome::Conflict).map(|(path, _)| path).collect()
     }
 
-    /// Prints what was done.
+    /// Prints the actions.
     ///
     /// # Errors
     /// If a file has a conflict.

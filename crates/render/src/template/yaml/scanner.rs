@@ -201,7 +201,7 @@ impl<'a> Scanner<'a> {
         if self.source.ascii {
             return self.at.saturating_sub(self.line_start).cast_signed();
         }
-        // Lines may be long: only what is new is counted.
+        // Lines may be long: only new characters are counted.
         let (line, at, count) = self.counted.get();
         let (at, count) = if line == self.line_start && at <= self.at { (at, count) } else { (self.line_start, 0) };
         let count = count + characters(self.bytes.get(at..self.at).unwrap_or_default());

@@ -27,7 +27,7 @@ pub fn encrypt(ctx: &Context, args: &[Value]) -> FnResult {
     Ok(encoding::encode(&text).into())
 }
 
-/// sprig does not check what it decrypts; the messages are those of Go's panics.
+/// sprig does not check decrypted data; the messages are those of Go's panics.
 pub fn decrypt(_: &Context, args: &[Value]) -> FnResult {
     let encoded = string(args, 1);
     if encoded.is_empty() {

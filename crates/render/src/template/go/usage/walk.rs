@@ -102,7 +102,7 @@ pub(super) struct Walk<'s> {
     pub(super) usage: Usage,
     /// The paths of the values of charts, each of which has the global ones.
     roots: HashSet<Path>,
-    /// Templates, with what they were given, and whether that was in any case.
+    /// Templates, with their arguments, and whether they are always called.
     walked: HashSet<(Box<str>, Abstract, bool)>,
     variables: Vec<(Box<str>, Abstract)>,
     template: Option<Arc<Template>>,
