@@ -34,7 +34,7 @@ pub const SCHEMA_DOCUMENTS: usize = 50;
 pub const PATCHES: usize = 100;
 /// Operations of all JSON patches in one list.
 pub const OPERATIONS: usize = 1000;
-/// Bytes of an expression of a patch's target, and of what it is compiled to.
+/// Bytes of an expression of a patch's target, and of its compiled form.
 pub const EXPRESSION: usize = 256;
 /// Bytes that an expression of a patch's target may become.
 pub const COMPILED: usize = 32 << 10;
@@ -53,7 +53,7 @@ pub const PATH: strvals::PathLimits = strvals::PathLimits { index: 1000, names: 
 pub struct Bounds {
     /// Bytes of the text.
     pub bytes: usize,
-    /// Scalars, lists and maps in it; what an alias repeats counts as often.
+    /// Scalars, lists and maps in it; content that an alias repeats counts each time.
     pub values: usize,
     /// How deep they are nested.
     pub depth: usize,
@@ -113,7 +113,7 @@ impl Bounds {
         self.reads(text, || yaml::parse(text).map_err(|e| why(&e, "it is not valid YAML")))
     }
 
-    /// Reads YAML in another way, and checks what was read.
+    /// Reads YAML in another way, and checks the result.
     pub fn reads(&self, text: &[u8], read: impl FnOnce() -> Result<Value, String>) -> Result<Value, String> {
         let read = self.within(text, read)?;
         self.value(&read)?;
@@ -135,7 +135,7 @@ impl Bounds {
         self.check(measure.values + 1, measure.deepest)
     }
 
-    /// Checks what was read already.
+    /// Checks a value that was already read.
     pub fn value(&self, value: &Value) -> Result<(), String> {
         let (values, depth) = weigh(value);
         self.check(values, depth)

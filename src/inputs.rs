@@ -74,7 +74,7 @@ fn of(bounds: Bounds) -> Vec<Limit> {
     vec![Limit::Bytes(bounds.bytes), Limit::Values(bounds.values), Limit::Levels(bounds.depth)]
 }
 
-/// Of what is JSON already, as the API server has it.
+/// Of data that is JSON already, as the API server has it.
 fn parsed(bounds: Bounds) -> Vec<Limit> {
     vec![Limit::Values(bounds.values), Limit::Levels(bounds.depth)]
 }

@@ -116,7 +116,8 @@ impl ClusterHost {
     }
 }
 
-/// The answer to a request, unless the rendering is stopped before: a request of a rendering that nobody waits for holds no thread.
+/// The answer to a request, unless the rendering is stopped before: a request of an abandoned rendering holds no
+/// thread.
 async fn unless_stopped<T>(request: impl Future<Output = T>) -> Result<T, FnError> {
     let mut request = std::pin::pin!(request);
     loop {

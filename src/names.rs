@@ -42,9 +42,9 @@ pub const SWITCH_OVER: &str = "tillerman.dev/switch-over";
 
 /// The kinds that the first installation creates; on the Secret of a revision, those that the revision uses.
 pub const KINDS: &str = "tillerman.dev/kinds";
-/// The data of the cluster is being replaced, and for whom.
+/// The data of the cluster is being replaced, for this custom resource.
 pub const REPLACING_FOR: &str = "tillerman.dev/replacing-for";
-/// For whom the data of the cluster was replaced.
+/// The custom resource for which the data of the cluster was replaced.
 pub const REPLACED_FOR: &str = "tillerman.dev/replaced-for";
 /// The `EtcdRestore` is done.
 pub const RESTORED: &str = "tillerman.dev/restored";
@@ -59,7 +59,7 @@ pub const SHORT_NAMES: &str = "tillerman.dev/short-names";
 pub const COLUMNS: &str = "tillerman.dev/columns";
 /// Pods of the chart have results.
 pub const RESULTS: &str = "tillerman.dev/results";
-/// The annotation by which a custom resource says whose it is.
+/// The annotation by which a custom resource names its owner.
 pub const SCOPE: &str = "tillerman.dev/scope";
 
 // Annotations and labels of objects in a chart.
@@ -72,7 +72,7 @@ pub const STATUS_API_VERSION: &str = "tillerman.dev/v1alpha1";
 pub const DEFINITION_API_VERSION: &str = "tillerman.dev/v1alpha1";
 /// `apiVersion` of notices.
 pub const NOTICE_API_VERSION: &str = "tillerman.dev/v1alpha1";
-/// On a Secret: the hosts to which a notice may send what it holds.
+/// On a Secret: the hosts to which a notice can send its content.
 pub const NOTICE_HOSTS: &str = "tillerman.dev/notice-hosts";
 /// On a CustomResourceDefinition: the name of the definition of a chart that made it. As a finalizer: the operator has to look at the end.
 pub const DEFINITION: &str = "tillerman.dev/definition";
@@ -157,5 +157,5 @@ pub const KEPT_CHART_KIND: &str = "tillerman.dev/kind";
 pub const KEPT_CHART_PART: &str = "tillerman.dev/part";
 /// The progress of the roll-out of the chart, as JSON.
 pub const ROLLOUT: &str = "tillerman.dev/rollout";
-/// The chart failed, and nobody gets it.
+/// The chart failed, and no custom resource gets it.
 pub const WITHDRAWN: &str = "tillerman.dev/withdrawn";

@@ -296,7 +296,7 @@ fn a_project_of_operator_sdk_is_migrated_and_twice_changes_nothing() {
         "{text}"
     );
     assert!(!text.contains("To change by hand"), "{text}");
-    assert!(text.contains("the ServiceAccount controller-manager has what Tillerman needs"), "{text}");
+    assert!(text.contains("the ServiceAccount controller-manager has the rights that Tillerman needs"), "{text}");
     assert!(project.files() == before, "without --write nothing is written");
     let document: serde_json::Value = serde_json::from_str(&project.fails("migrate -o json")).unwrap();
     let findings = document["findings"].as_array().unwrap();

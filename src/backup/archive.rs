@@ -1,4 +1,4 @@
-//! Stores what was written after a copy, without a gap: logs that the agents of the members give.
+//! Stores the writes after a copy, without a gap: logs that the agents of the members give.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// Logs of one run. More are left to the next one.
 const LOGS: usize = 1000;
 
-/// Where an archive ends: a small document beside the logs.
+/// Where an archive ends: a small document next to the logs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct End {
@@ -48,8 +48,8 @@ pub fn end_name(prefix: &str, data: &str) -> String {
     format!("{}end", log_stem(prefix, data))
 }
 
-/// The writes that a fail-over keeps: those of the primary that members which acknowledge have, too. A write that only one member has may
-/// be taken back.
+/// The writes that a fail-over keeps: the writes of the primary that acknowledging members have, too. A write that only
+/// one member has may be taken back.
 pub fn acknowledged(heard: &[Heard]) -> Option<Position> {
     let mut primaries = heard.iter().filter(|own| own.state.role == Role::Primary);
     let primary = &primaries.next().filter(|_| primaries.next().is_none())?.state;
@@ -61,7 +61,7 @@ pub fn acknowledged(heard: &[Heard]) -> Option<Position> {
     }
 }
 
-/// Stores what is not stored yet. With `after_gap`, an archive whose continuation no member has begins again.
+/// Stores the logs that are not stored yet. With `after_gap`, an archive whose continuation no member has begins again.
 pub async fn archive(
     agents: &Agents,
     place: &StorePlace,

@@ -83,7 +83,7 @@ impl<R: Read + Seek> Bolt<R> {
         Ok(bolt)
     }
 
-    /// Visits all buckets and what they hold. A bucket within a bucket is an error: etcd makes none.
+    /// Visits all buckets and their content. A bucket within a bucket is an error: etcd makes none.
     pub fn walk(&mut self, visit: &mut impl FnMut(Found<'_>) -> Result<(), Damage>) -> Result<(), Damage> {
         let mut buckets = Vec::new();
         self.tree(self.root, 0, &Bounds::default(), &mut |flags, key, value| {
@@ -101,7 +101,7 @@ impl<R: Read + Seek> Bolt<R> {
             };
             let Some(root) = number(&bucket, 0) else { return damage("has a bucket without a tree") };
             match root {
-                // The page is within the value, behind the bucket's 16 bytes.
+                // The page is within the value, after the bucket's 16 bytes.
                 0 => leaf(bucket.get(16..).unwrap_or_default(), &Bounds::default(), &mut each)?,
                 _ => self.tree(root, 0, &Bounds::default(), &mut each)?,
             }

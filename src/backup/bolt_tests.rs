@@ -10,7 +10,7 @@ use super::inspect::{Contents, Sums, contents};
 
 const PAGE: usize = 1024;
 
-/// A page's header and its elements: two numbers that depend on the kind, and what they are of.
+/// A page's header and its elements: two numbers that depend on the kind, and their content.
 fn page(id: u64, flags: u16, elements: &[([u8; 16], Vec<u8>)]) -> Vec<u8> {
     let mut page = Vec::new();
     let mut data: Vec<u8> = Vec::new();

@@ -22,7 +22,7 @@ use crate::agent::stored::{DATA, Form, PREFIX, VERSION};
 
 /// How long an agent may send nothing.
 const SILENCE: Duration = Duration::from_secs(150);
-/// How often a member that has not applied everything yet is asked.
+/// The pause between questions to a member that has not applied everything yet.
 const AGAIN: Duration = Duration::from_millis(200);
 /// Bytes of all headers that are kept.
 const HEADERS: usize = 32 << 10;
@@ -62,7 +62,7 @@ impl Agents {
         let first =
             heard.first().ok_or_else(|| BackupError::Agent(format!("no agent has data: {}", errors.join("; "))))?;
         if heard.iter().any(|other| other.state.data != first.state.data) {
-            return Err(BackupError::Invalid("the agents are of different databases".into()));
+            return Err(BackupError::Invalid("the agents belong to different databases".into()));
         }
         Ok(heard)
     }
@@ -106,8 +106,8 @@ pub struct Coming {
     agents: Agents,
 }
 
-/// Asks the best member for a copy. It has every write that was acknowledged before: a replica is waited for until it has applied what
-/// the primary had, and if that takes longer than `within`, the next member is asked.
+/// Asks the best member for a copy. It has every write that was acknowledged before: the program waits until a replica
+/// has applied the writes that the primary had; if that takes longer than `within`, it asks the next member.
 pub async fn take(agents: &Agents, form: Form, within: Duration) -> Result<Coming, BackupError> {
     let heard = agents.heard().await?;
     let (goal, donors) = (goal(&heard), donors(&heard));
@@ -127,7 +127,7 @@ pub async fn take(agents: &Agents, form: Form, within: Duration) -> Result<Comin
                 };
                 let (data, version) = (field(DATA)?, field(VERSION)?);
                 if donor.state.data.as_ref() != Some(&data) {
-                    return Err(BackupError::Agent(format!("{member}: the copy is of other data")));
+                    return Err(BackupError::Agent(format!("{member}: the copy has other data")));
                 }
                 let (time, member) = (Timestamp::now(), member.clone());
                 let database_version = version.split('-').next().unwrap_or_default().to_owned();
@@ -184,7 +184,7 @@ pub fn parts(body: Incoming, url: String) -> impl Stream<Item = Result<Bytes, Ba
             Ok(None) => return None,
             Ok(Some(Ok(part))) => Ok(part),
             Ok(Some(Err(error))) => Err(BackupError::Agent(format!("{url}: it ended before it was complete: {error}"))),
-            Err(_) => Err(BackupError::Agent(format!("{url}: nothing came for {SILENCE:?}"))),
+            Err(_) => Err(BackupError::Agent(format!("{url}: no data arrived for {SILENCE:?}"))),
         };
         let over = part.is_err();
         Some((part, (body, url, over)))

@@ -12,7 +12,7 @@ use super::bolt::{Bolt, Damage, Found, damage};
 
 /// Bytes of the SHA-256 that etcd appends to a snapshot that it sends.
 const SUM: usize = 32;
-/// Databases are a multiple of it, so that what is left over is the sum (`hasChecksum` of etcdutl).
+/// Databases are a multiple of it, so that the rest is the checksum (`hasChecksum` of etcdutl).
 const SECTOR: u64 = 512;
 /// Castagnoli's polynomial, reflected.
 const CASTAGNOLI: u32 = 0x82F6_3B78;
@@ -85,7 +85,7 @@ impl Sums {
 pub struct Contents {
     /// The revision of the data: of the last change, or of a compaction that left nothing of it. 1 is that of no data.
     pub revision: u64,
-    /// Keys that are there at that revision. (etcdutl 3.5 counts all entries of all buckets instead.)
+    /// Keys that exist at that revision. (etcdutl 3.5 counts all entries of all buckets instead.)
     pub keys: u64,
     /// CRC-32C over all buckets, as `etcdutl snapshot status` prints it.
     pub hash: u32,
@@ -93,7 +93,7 @@ pub struct Contents {
     pub storage_version: Option<String>,
 }
 
-/// Verifies a snapshot's sum and reads what it holds.
+/// Verifies a snapshot's checksum and reads its content.
 pub fn inspect(path: &Path) -> Result<(Sum, Contents), Damage> {
     let mut file = File::open(path)?;
     let mut sums = Sums::default();
@@ -109,7 +109,7 @@ pub fn inspect(path: &Path) -> Result<(Sum, Contents), Damage> {
     Ok((sum, contents))
 }
 
-/// Reads what a database of `length` bytes holds.
+/// Reads the content of a database of `length` bytes.
 pub fn contents(file: impl Read + Seek, length: u64) -> Result<Contents, Damage> {
     let mut bolt = Bolt::open(file, length)?;
     let mut hash = Castagnoli::default();
@@ -190,7 +190,7 @@ fn varint(message: &mut &[u8]) -> Result<u64, Damage> {
     damage("has a value that ends early")
 }
 
-/// Which keys are there, distinguished by 128 bits of hashes with secret seeds, so that many keys need little memory.
+/// The existing keys, distinguished by 128 bits of hashes with secret seeds, so that many keys need little memory.
 #[derive(Default)]
 struct Keys(HashSet<(u64, u64)>, RandomState, RandomState);
 

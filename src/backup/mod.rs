@@ -2,15 +2,16 @@
 //! from.
 //!
 //! A backup is a snapshot as etcd sends it, or a copy as an agent gives it, and a [`record`] next to it. The record
-//! says whether the backup is good. It says so only after the stored snapshot was read back and equals what was sent. A
-//! run that ends before that leaves a record that says `unverified`.
+//! says whether the backup is good. It reports this only after the stored snapshot was read back and equals the data
+//! that was sent. A run that ends before that leaves a record that says `unverified`.
 //!
-//! - [`bolt`](mod@bolt) and [`inspect`]: what a snapshot holds, read off the file.
+//! - [`bolt`](mod@bolt) and [`inspect`]: the content of a snapshot, read from the file.
 //! - [`take`](mod@take): asks a member for a snapshot.
 //! - [`record`]: the facts about a backup, and its name.
 //! - [`place`]: where backups are stored, with `http` and `aws` below it.
 //! - [`shelf`]: stores, lists, verifies, fetches and deletes backups.
-//! - [`copy`](mod@copy): asks the agents of a database for a copy. [`archive`](mod@archive): stores what is written after it.
+//! - [`copy`](mod@copy): asks the agents of a database for a copy. [`archive`](mod@archive): stores the writes after
+//!   it.
 //!   [`chain`]: which of both a restore needs.
 //! - [`retain`]: which backups are deleted.
 //! - [`restore`]: puts a restored member into place.
@@ -49,7 +50,7 @@ pub enum BackupError {
     /// The store did not answer, or refused.
     #[error("{0}")]
     Store(String),
-    /// A snapshot is not what it should be.
+    /// A snapshot differs from its record.
     #[error("the snapshot {name} {damage}")]
     Damaged {
         /// The backup or the file.

@@ -19,9 +19,9 @@ const DIGITS: usize = 12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackupState {
-    /// It is being stored, or whoever stored it was ended.
+    /// It is being stored, or the process that stored it was ended.
     Unverified,
-    /// It was read back, and is what was stored.
+    /// It was read back, and equals the stored data.
     Verified,
 }
 
@@ -126,7 +126,7 @@ impl Record {
         Self { state: BackupState::Unverified, time, size: sum.size, sha256: sum.sha256.clone(), of }
     }
 
-    /// Of what is stored while it comes: its sum is not known yet.
+    /// Of data that is stored while it arrives: its checksum is not known yet.
     pub fn begun(time: Timestamp, of: Of) -> Self {
         Self { state: BackupState::Unverified, time, size: 0, sha256: String::new(), of }
     }

@@ -20,11 +20,11 @@ const KEPT: usize = 20;
 pub struct SeenCluster {
     /// The custom resource goes.
     pub deleting: bool,
-    /// For whom its data is being replaced.
+    /// The custom resource for which its data is being replaced.
     pub replacing: Option<String>,
     /// That one is still there.
     pub other_lives: bool,
-    /// For whom it was.
+    /// The custom resource for which it was replaced.
     pub replaced: Vec<String>,
     /// It is paused by the annotation.
     pub paused: bool,
@@ -49,7 +49,7 @@ pub struct SeenCluster {
 pub enum ReplaceStep {
     /// Nothing, and nothing will be.
     Refuse(String),
-    /// It is waited for something.
+    /// The program waits for something.
     Wait(String),
     /// The cluster is paused and marked.
     Announce,
@@ -222,7 +222,7 @@ mod tests {
         for (seen, why) in table {
             assert_eq!(next(&seen, "u"), ReplaceStep::Refuse(why.into()));
         }
-        // Unless whoever began is gone.
+        // Unless the process that began is gone.
         let left = SeenCluster { replacing: Some("x".into()), paused: true, rests: true, ..whole() };
         assert_eq!(next(&left, "u"), ReplaceStep::Announce);
         let unpaused = SeenCluster { replacing: Some("u".into()), ..whole() };

@@ -1,6 +1,6 @@
 //! Installs the data of a restored member: all of it, or nothing.
 //!
-//! `etcdutl snapshot restore` writes the data into a folder beside the final one. Only data that is complete
+//! `etcdutl snapshot restore` writes the data into a folder next to the final one. Only data that is complete
 //! and on disk gets the final name, by one rename. A run that ends before that leaves a folder that the next run
 //! removes. A run that ends after it leaves a member, which no run touches.
 
@@ -25,8 +25,8 @@ pub enum Need {
     Restore,
     /// There is a member, which nothing may overwrite.
     HasMember,
-    /// The member joins a cluster that is there, and gets its data from it. This includes a member that lost its data later: from a
-    /// snapshot it would begin a second cluster.
+    /// The member joins an existing cluster, and gets its data from it. This includes a member that lost its data
+    /// later: from a snapshot it would begin a second cluster.
     Joins,
 }
 
@@ -96,7 +96,7 @@ pub fn copy_self(to: &Path) -> Result<(), BackupError> {
     fs::rename(&part, to).map_err(BackupError::file(to))
 }
 
-/// A file's path with something behind its name.
+/// A file's path with a suffix of its name.
 pub(super) fn beside(file: &Path, suffix: impl AsRef<OsStr>) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);

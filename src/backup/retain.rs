@@ -14,7 +14,7 @@ const UNFINISHED: SignedDuration = SignedDuration::from_hours(24);
 /// How long backups are kept. One is deleted when neither keeps it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Policy {
-    /// The newest so many.
+    /// This many of the newest.
     pub last: Option<usize>,
     /// Those that are not older than this.
     pub newer_than: Option<Duration>,

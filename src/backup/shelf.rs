@@ -39,7 +39,7 @@ const CLEANUP: Duration = Duration::from_secs(30);
 /// Names leftovers of uploads whose process is gone for certain.
 const LEFTOVER: Duration = Duration::from_secs(24 * 3600);
 
-/// A backup that is there.
+/// An existing backup.
 #[derive(Clone, Debug)]
 pub struct Backup {
     /// Its name within the place.
@@ -55,7 +55,7 @@ pub struct Backup {
 pub enum Condition {
     /// It was read back when it was stored, and has its size.
     Good,
-    /// It is being stored, or whoever stored it was ended.
+    /// It is being stored, or the process that stored it was ended.
     Unfinished,
     /// Its record exists, and the content differs from it.
     Damaged(String),
@@ -111,8 +111,8 @@ pub async fn save(
     Ok(record)
 }
 
-/// Stores what comes, and reads it back. `seal` gets the record when all has come. Only when what was read back is what had come, the
-/// record says that it is verified, and this succeeds. Nothing of it needs a file here.
+/// Stores the arriving data, and reads it back. `seal` gets the record when all data has arrived. Only if both are
+/// equal, the record says that it is verified, and this succeeds. Nothing of it needs a file here.
 pub async fn save_stream(
     place: &StorePlace,
     name: &str,
@@ -213,7 +213,7 @@ pub async fn list(place: &StorePlace, prefix: Option<&str>) -> Result<Vec<Backup
             Backup { name: (*name).into(), condition, record }
         })
         .collect();
-    // Other files that are JSON are nobody's record.
+    // Other JSON files are not records.
     for (name, record) in records.into_iter().filter_map(|(name, record)| Some((name, record?))) {
         let condition = match record.state {
             BackupState::Unverified => Condition::Unfinished,
@@ -232,8 +232,9 @@ pub async fn verify(place: &StorePlace, which: Which<'_>) -> Result<(String, Rec
     Ok((name, record))
 }
 
-/// Deletes what the policy does not keep. Before the first good backup is deleted, the newest is read. If it differs from its
-/// record, nothing is deleted. `verified` was just read and need not be read again. Returns the names.
+/// Deletes the backups that the policy does not keep. Before the first good backup is deleted, the newest is read. If
+/// it differs from its record, nothing is deleted. `verified` was just read and need not be read again. Returns the
+/// names.
 pub async fn prune(
     place: &StorePlace,
     prefix: &str,
@@ -264,7 +265,7 @@ pub async fn prune(
 }
 
 /// Downloads a backup, verifies it, and only then gives the file its name; its record is written next to it. A file
-/// that is there already and is that backup is left as it is. Without a record, a backup is fetched only if
+/// that already exists and is that backup stays as it is. Without a record, a backup is fetched only if
 /// `without_record` allows it: then only the checksum at its end is known.
 pub async fn fetch(
     place: &StorePlace,
@@ -280,7 +281,7 @@ pub async fn fetch(
         Err(BackupError::NotGood(_))
             if without_record && matches!(which, Which::Name(name) if exists_unrecorded(place, name).await?) =>
         {
-            let Which::Name(name) = which else { unreachable!("only a name was asked for") };
+            let Which::Name(name) = which else { unreachable!("only a name was requested") };
             (name.to_owned(), None)
         }
         Err(error) => return Err(error),
@@ -512,7 +513,7 @@ async fn download(
 }
 
 fn silent(place: &StorePlace, path: &object_store::path::Path) -> BackupError {
-    BackupError::Store(format!("{place}: {path}: nothing came for {SILENCE:?}"))
+    BackupError::Store(format!("{place}: {path}: no data arrived for {SILENCE:?}"))
 }
 
 /// Deletes a backup, its record first. If this ends in between, the rest does not count as a backup.

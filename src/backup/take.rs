@@ -61,7 +61,8 @@ pub async fn take(access: &Access, endpoints: &[String], file: &Path) -> Result<
 /// The member whose data is newest of those that answer a linearizable read; the first of several.
 async fn newest<'a>(access: &Access, endpoints: &'a [String]) -> Result<(&'a str, Read), BackupError> {
     let asked = endpoints.iter().map(async |endpoint| match timeout(access.timeout, ask(access, endpoint)).await {
-        // A member that denies a read has no revision to compare. A user who may not read may not take a snapshot either.
+        // A member that denies a read has no revision to compare. A user who is not allowed to read cannot take a
+        // snapshot either.
         Ok(Ok(Read { revision: 0, .. })) => {
             Err(format!("{endpoint}: the user is not allowed to read: it needs the role root"))
         }
@@ -78,7 +79,7 @@ async fn newest<'a>(access: &Access, endpoints: &'a [String]) -> Result<(&'a str
     }
     let clusters: BTreeSet<_> = answers.iter().map(|(_, read)| read.cluster).collect();
     if clusters.len() > 1 {
-        return Err(BackupError::Invalid("the endpoints are of different clusters".into()));
+        return Err(BackupError::Invalid("the endpoints belong to different clusters".into()));
     }
     // The first of the newest, which max_by_key would not give.
     let newest = answers.into_iter().reduce(|best, next| if next.1.revision > best.1.revision { next } else { best });

@@ -180,7 +180,8 @@ impl Hand {
         Ok(())
     }
 
-    /// Undoes everything that lasts, also what a killed run left. It continues after an error, and returns the first.
+    /// Undoes everything that lasts, also the faults that a killed run left. It continues after an error, and returns
+    /// the first.
     pub async fn heal(&self) -> Result<(), String> {
         self.fillers().clear();
         let mut first = Ok(());
@@ -235,7 +236,7 @@ impl Hand {
         killed.map(drop).map_err(|e| e.to_string())
     }
 
-    /// Nobody reaches it and it reaches nobody, where the network plugin enforces policies.
+    /// No connection from or to it works, if the network plugin enforces policies.
     async fn isolate(&self, ordinal: u32) -> Result<(), String> {
         let pod = format!("{}-{ordinal}", self.name);
         let policy = json!({
@@ -301,5 +302,5 @@ fn gone(result: Result<(), Error>) -> Result<(), String> {
 
 /// How long a look at a member may take.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
-/// For how long the API server is asked again.
+/// For how long requests to the API server are repeated.
 const AGAIN: Duration = Duration::from_secs(30);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// The table of our rules in a pod's network namespace. It goes with the pod, if nobody takes it away before.
+/// The table of our rules in a pod's network namespace. It is deleted with the pod, if it is not removed before.
 const TABLE: &str = "tillerman_chaos";
 /// Where members talk to each other.
 const PEER_PORT: u16 = 2380;
@@ -142,9 +142,7 @@ pub fn volume(uid: &str, folder: &str) -> Result<PathBuf, String> {
     let own: Vec<Mount> = OWN.iter().filter_map(|folder| mount(&own, folder)).collect();
     shared(&found, &own).map_or(Ok(()), Err)?;
     match free(&path)? {
-        free if free > MOST => {
-            Err(format!("it has {} MiB free, and no more than {} MiB are filled", free >> 20, MOST >> 20))
-        }
+        free if free > MOST => Err(format!("it has {} MiB free; the limit is {} MiB", free >> 20, MOST >> 20)),
         _ => Ok(path),
     }
 }
@@ -174,7 +172,7 @@ fn mount(text: &str, folder: &str) -> Option<Mount> {
 /// Why others would run out of space when this is full.
 fn shared(volume: &Mount, own: &[Mount]) -> Option<String> {
     if own.iter().any(|own| own.device == volume.device) {
-        return Some("it is a folder of the node's own filesystem, which would be full for all".into());
+        return Some("it is a folder of the node's own filesystem, which would be full for all its users".into());
     }
     (volume.root != "/")
         .then(|| format!("it is the folder {} of a filesystem, which would be full for others, too", volume.root))

@@ -56,7 +56,7 @@ impl FromStr for FaultKind {
 
     fn from_str(word: &str) -> Result<Self, String> {
         let words = || Self::ALL.map(Self::word).join(", ");
-        Self::ALL.into_iter().find(|kind| kind.word() == word).ok_or_else(|| format!("it is one of {}", words()))
+        Self::ALL.into_iter().find(|kind| kind.word() == word).ok_or_else(|| format!("it must be one of {}", words()))
     }
 }
 
@@ -67,7 +67,7 @@ pub enum Level {
     One,
     /// One member, which may lose its data, and the operator at the same time.
     Two,
-    /// Also a majority or all, of whom only a minority may lose data.
+    /// Also a majority or all; only a minority of them may lose data.
     Three,
 }
 
@@ -79,7 +79,7 @@ impl FromStr for Level {
             "1" => Ok(Self::One),
             "2" => Ok(Self::Two),
             "3" => Ok(Self::Three),
-            _ => Err("it is 1, 2 or 3".into()),
+            _ => Err("it must be 1, 2 or 3".into()),
         }
     }
 }
@@ -89,7 +89,7 @@ impl FromStr for Level {
 pub struct Fault {
     /// Its kind.
     pub kind: FaultKind,
-    /// To whom, by ordinal, lowest first.
+    /// The members, by ordinal, lowest first.
     pub members: Vec<u32>,
     /// Whether the operator is killed, too.
     pub operator: bool,
@@ -123,7 +123,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// For a cluster of so many members. `operator` is whether it is known which pods are the operator's.
+    /// For a cluster of this many members. `operator` is whether it is known which pods are the operator's.
     ///
     /// Fails, with what to do about it, where a fault would harm more than the level allows.
     pub fn new(seed: u64, level: Level, kinds: &[FaultKind], size: u32, operator: bool) -> Result<Self, String> {
@@ -135,18 +135,20 @@ impl Plan {
             return Err("the cluster has no members".into());
         }
         if has(FaultKind::Operator) && !operator {
-            return Err("which pods are the operator's? Say --operator NAMESPACE/SELECTOR".into());
+            return Err("which pods belong to the operator? Give --operator NAMESPACE/SELECTOR".into());
         }
         if has(FaultKind::Destroy) && level == Level::One {
-            return Err("destroy takes a member's data, which level 1 does not allow: ask for --level 2".into());
+            return Err("destroy takes a member's data, which level 1 does not allow: use --level 2".into());
         }
         if has(FaultKind::Destroy) && size < 3 {
-            return Err(format!("destroy would take data that no majority has, with {size} members: have 3 at least"));
+            return Err(format!(
+                "with {size} members, destroy would take data that no majority has: use at least 3 members"
+            ));
         }
         let harms = kinds.iter().any(|kind| *kind != FaultKind::Operator);
         if harms && size < 3 && level < Level::Three {
             return Err(format!(
-                "each of {size} members is needed for a majority: have 3 at least, or ask for --level 3"
+                "each of {size} members is needed for a majority: use at least 3 members, or --level 3"
             ));
         }
         Ok(Self { random: Random::new(seed), level, kinds: kinds.to_vec(), size, operator })
@@ -172,7 +174,7 @@ impl Iterator for Plan {
             }
         }
         members.sort_unstable();
-        // Longer than it takes to elect a leader, and than connections are waited for.
+        // Longer than an election of a leader, and than the timeout of connections.
         let seconds = 3 + self.random.any() % 15;
         let lasts = if kind.lasts() { Duration::from_secs(seconds) } else { Duration::ZERO };
         let operator = kind == FaultKind::Operator || self.operator && self.level >= Level::Two;
@@ -257,7 +259,7 @@ mod tests {
         let refused =
             |level, kinds: &[FaultKind], size, operator| Plan::new(1, level, kinds, size, operator).unwrap_err();
         assert!(refused(Level::One, &[FaultKind::Destroy], 3, true).contains("--level 2"));
-        assert!(refused(Level::Three, &[FaultKind::Destroy], 2, true).contains("have 3"));
+        assert!(refused(Level::Three, &[FaultKind::Destroy], 2, true).contains("at least 3"));
         assert!(refused(Level::One, &[FaultKind::Kill], 2, true).contains("--level 3"));
         assert!(refused(Level::One, &[FaultKind::Operator], 3, false).contains("--operator"));
         assert!(refused(Level::One, &[], 3, true).contains("no fault"));

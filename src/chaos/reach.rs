@@ -50,7 +50,7 @@ impl Named {
             _ if own => Some(format!("{name}-client-tls")),
             Some(secret) if secured => Some(secret.to_owned()),
             None if secured => {
-                return Err("clients need a certificate: say in which Secret it is, --client-tls-secret NAME".into());
+                return Err("clients need a certificate: name its Secret with --client-tls-secret NAME".into());
             }
             _ => None,
         };

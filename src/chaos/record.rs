@@ -53,8 +53,8 @@ pub struct Recorded {
 }
 
 impl Recorder {
-    /// Starts clients that go to whichever of these URLs answers. All keys are below the prefix, where there must be none yet. The
-    /// timeout of the access is that of each operation.
+    /// Starts clients that go to one of these URLs that answers. All keys are below the prefix, where there must be
+    /// none yet. The timeout of the access is that of each operation.
     pub fn start(reach: impl Into<Reach>, urls: Vec<String>, prefix: &str, seed: u64) -> Self {
         let shared = Arc::new(Shared {
             reach: reach.into(),
@@ -90,7 +90,7 @@ impl Recorder {
         self.since(0).acknowledged
     }
 
-    /// Stops the clients, reads all keys that were written, and returns what was recorded. Reading is tried for a time.
+    /// Stops the clients, reads all keys that were written, and returns the records. Reading is tried for a time.
     pub async fn finish(self, patience: Duration) -> Result<Recorded, String> {
         self.shared.stopped.store(true, Ordering::Relaxed);
         for client in self.clients {
@@ -153,7 +153,7 @@ impl Shared {
         client.map_err(|_| format!("{url} does not answer"))?.map_err(|e| e.to_string())
     }
 
-    /// Asks, and records what came of it.
+    /// Asks, and records the result.
     async fn ask(&self, client: u32, etcd: &mut Client, operation: ClientCall) -> CallOutcome {
         let call = self.now();
         let outcome = match timeout(self.reach.access.timeout, send(etcd, &operation)).await {
@@ -167,7 +167,7 @@ impl Shared {
         outcome
     }
 
-    /// Reads every key that was written, and records what was found when all of it was read.
+    /// Reads every key that was written, and records the result when everything was read.
     async fn read_all(&self, turn: usize) -> Result<(), String> {
         let written: BTreeSet<String> = {
             let entries = locked(&self.entries);
@@ -254,7 +254,7 @@ impl Shared {
     }
 }
 
-/// Remembers what a shared key holds.
+/// Stores the content of a shared key.
 fn learn(known: &mut BTreeMap<String, Option<String>>, operation: ClientCall, answer: KeyAnswer) {
     let (key, value) = match (operation, answer) {
         (ClientCall::Get { key }, KeyAnswer::Read { found })
@@ -295,7 +295,7 @@ async fn send(etcd: &mut Client, operation: &ClientCall) -> Result<KeyAnswer, Er
     }
 }
 
-/// Nobody was reached whom it could have been sent to.
+/// No member was reached to which it could have been sent.
 fn was_never_sent(error: &Error) -> bool {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {

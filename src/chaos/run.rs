@@ -14,7 +14,7 @@ use super::reach::Reach;
 use super::record::{self, Recorded, Recorder};
 use crate::members::etcd::client::read;
 
-/// How often is looked whether members are well.
+/// How often the run checks whether members are healthy.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// The parts of a run.
@@ -145,7 +145,7 @@ impl ChaosRun {
         let members = self.hand.members().await?;
         let size = usize::try_from(self.size).unwrap_or(usize::MAX);
         if members.len() != size {
-            return Err(format!("{} of {size} pods are there", members.len()));
+            return Err(format!("{} of {size} pods exist", members.len()));
         }
         let asked = members.into_iter().map(|(ordinal, member)| async move {
             let silent = || format!("{name}-{ordinal} does not answer a linearizable read");
@@ -162,7 +162,7 @@ impl ChaosRun {
         let read = join_all(asked).await.into_iter().collect::<Result<BTreeSet<_>, String>>()?;
         let clusters: BTreeSet<_> = read.iter().map(|(cluster, _)| cluster).collect();
         if (read.len(), clusters.len()) != (size, 1) {
-            return Err(format!("{} members are of {} clusters", read.len(), clusters.len()));
+            return Err(format!("{} members belong to {} clusters", read.len(), clusters.len()));
         }
         if self.hand.operator_is_ready().await? { Ok(()) } else { Err("the operator is not ready".into()) }
     }

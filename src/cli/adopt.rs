@@ -196,7 +196,7 @@ async fn proposal(
     }
     if newest.revision.status != Status::Deployed {
         let status = newest.revision.status;
-        return Err(format!("release {name} is {status}: only a deployed release is adopted"));
+        return Err(format!("release {name} is {status}: only a deployed release can be adopted"));
     }
     let record = newest.record.as_ref().map_err(|why| format!("release {name}: {why}"))?;
     let of_record = record.chart().name;
@@ -215,7 +215,7 @@ async fn proposal(
         several => {
             let words: Vec<String> = several.iter().map(|kind| kind.gvk.kind_group()).collect();
             return Err(format!(
-                "release {name} has chart {of_record}, the chart of {}: say which with --kind",
+                "release {name} has chart {of_record}, the chart of {}: select one with --kind",
                 words.join(" and ")
             ));
         }
@@ -261,7 +261,7 @@ fn objects(args: &ObjectsArgs) -> Result<(), CliError> {
     let common = &args.common;
     let of_charts = of_charts(common)?;
     let [(chart, kind)] = of_charts.as_slice() else {
-        return Err(CliError::new("the watches file has several kinds: say which with --kind"));
+        return Err(CliError::new("the watches file has several kinds: select one with --kind"));
     };
     let mut spec = match &args.values {
         Some(path) => Value::Object(values_files::read(path)?.values),
@@ -381,7 +381,7 @@ fn verdict(is_same: bool, is_refused: bool, touched: usize, marked: usize) -> St
         () if is_same => {
             format!("the first pass would change nothing; {marked} objects get the custom resource as their owner")
         }
-        () => format!("the first pass would change {touched} objects, beside the owner of {marked}"),
+        () => format!("the first pass would change {touched} objects, besides the owner of {marked}"),
     }
 }
 

@@ -10,8 +10,9 @@ use crate::cli::common::streams::print;
 
 /// Arguments of `tillerman agent-check`.
 ///
-/// Agents of a cluster that is made for it are given orders, and what they answer is compared with the contract (docs/design/primary.md). The
-/// first agent has data; with a second one, whose data is replaced, replication is checked too.
+/// The command gives orders to the agents of a cluster that is made for it, and compares their answers with the
+/// contract (docs/design/primary.md). The first agent has data; with a second one, whose data is replaced, replication
+/// is checked too.
 #[derive(Debug, clap::Args)]
 pub(super) struct AgentCheckArgs {
     /// The URLs of one agent, or of two. Members reach each other's databases at these hosts.
@@ -31,7 +32,7 @@ pub(super) struct AgentCheckArgs {
     tls_ca: Option<PathBuf>,
 }
 
-/// Checks rule after rule, and ends at the first that is broken: those behind it build on it.
+/// Checks rule after rule, and ends at the first that is broken, because later rules build on it.
 pub(super) fn run(args: &AgentCheckArgs) -> Result<(), CliError> {
     let tls = match (&args.tls_certificate, &args.tls_key, &args.tls_ca) {
         (Some(certificate), Some(key), Some(authorities)) => {

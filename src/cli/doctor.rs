@@ -157,7 +157,7 @@ fn version(discovery: &Discovery, checks: &mut Checks) {
     }
 }
 
-/// Whether the definitions are there, and equal to those of the charts. Returns the kinds that are served.
+/// Whether the definitions exist, and equal those of the charts. Returns the kinds that are served.
 async fn definitions(
     kinds: Option<&[Kind]>,
     place: Option<&str>,
@@ -168,7 +168,7 @@ async fn definitions(
     let Some(kinds) = kinds else {
         match kinds::served(place, cluster, discovery).await {
             Ok(served) if served.is_empty() => {
-                checks.warn("definitions", "no kind of a chart was found", "give --watches-file to check its kinds");
+                checks.warn("definitions", "no kind with a chart was found", "give --watches-file to check its kinds");
                 return served;
             }
             Ok(served) => {
@@ -330,7 +330,7 @@ async fn leftovers(
     for kind in served {
         let place = place.filter(|_| kind.namespaced);
         let Ok(found) = cluster.list_metadata(kind, place, "").await else {
-            checks.warn("leftovers", format!("custom resources of {} may not be listed", kind.gvk), "");
+            checks.warn("leftovers", format!("you are not allowed to list custom resources of {}", kind.gvk), "");
             return;
         };
         for cr in &found {
@@ -351,8 +351,8 @@ async fn leftovers(
         format!("{}{more}", names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "))
     };
     if !stuck.is_empty() {
-        let remedy = "tillerman status KIND/NAME says why; they go when an operator runs";
-        checks.fail("leftovers", format!("being deleted for long: {}", say(&stuck)), remedy);
+        let remedy = "tillerman status KIND/NAME shows why; an operator that runs removes them";
+        checks.fail("leftovers", format!("being deleted for a long time: {}", say(&stuck)), remedy);
     }
     let selector = format!("owner=helm,{}", names::OWNER_UID);
     let records = match cluster.list_metadata(&Resource::secrets(), place, &selector).await {
@@ -392,7 +392,7 @@ async fn leftovers(
         checks.warn(
             "leftovers",
             format!("charts are kept for kinds that are not in the watches file: {}", say(&names)),
-            "delete their Secrets if no other operator has them",
+            "delete their Secrets if no other operator uses them",
         );
     }
 }

@@ -75,7 +75,7 @@ fn entries(kept: &[Kept]) -> Vec<Value> {
         }
         entries.push(entry);
     }
-    // The values of the oldest revision are all new, if it is the first; else what it changed is not known.
+    // The values of the oldest revision are all new, if it is the first; if not, its changes are unknown.
     if let (Some(entry), Some(Kept { revision, record: Ok(record) })) = (entries.first_mut(), kept.first())
         && revision.revision == 1
     {

@@ -1,4 +1,5 @@
-//! `tillerman lint`: says what is wrong with charts, in the words and with the flags of `helm lint`; and with a `watches.yaml`.
+//! `tillerman lint`: reports faults of charts, in the words and with the flags of `helm lint`; and with a
+//! `watches.yaml`.
 
 use crate::chart;
 use crate::cli::common::colours::colours;
@@ -46,7 +47,7 @@ pub struct LintArgs {
     /// Namespace to render for.
     #[arg(short, long, default_value = "default", env = "HELM_NAMESPACE")]
     namespace: String,
-    /// Do not show the lines of the chart behind an error.
+    /// Do not show the lines of the chart that caused an error.
     #[arg(long)]
     no_explain: bool,
     /// Accepted as of `tillerman template`: errors are explained unless --no-explain is given.
@@ -115,7 +116,8 @@ fn is_watches(path: &Path) -> bool {
     path.is_file() && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }
 
-/// The errors of a `watches.yaml`. This includes what the operator ignores, because existing files must still start.
+/// The errors of a `watches.yaml`. This includes faults that the operator ignores, because existing files must still
+/// start.
 fn watches(path: &Path) -> Result<lint::LintReport, String> {
     let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
     let base = std::env::current_dir().map_err(|e| e.to_string())?;

@@ -53,7 +53,8 @@ pub(super) fn run(args: &ListArgs) -> Result<(), CliError> {
             };
             match listed {
                 Ok(crs) => found.extend(crs.iter().map(|cr| entry(kind, cr))),
-                // Somebody else's definition may be gone by now, or this one may not be for everybody.
+                // The definition of another project may be gone now, or the user may not have the right to list this
+                // kind.
                 Err(e) if args.kind.is_none() && (e.is_forbidden() || e.is_not_found()) => {
                     eprintln!("warning: {}", line(&e.whole()));
                 }

@@ -44,11 +44,11 @@ const FILE_LIMIT: u64 = 1 << 20;
 const MOST_FILES: usize = 2_000;
 /// Folders below each other.
 const DEEPEST: usize = 8;
-/// The folders of a project whose files are read, besides the files beside them. Charts are loaded as charts.
+/// The folders of a project whose files are read, besides the files next to them. Charts are loaded as charts.
 const FOLDERS: [&str; 4] = ["build", "bundle", "config", "deploy"];
 
-/// Prints what has to change. Ends with 0 if nothing has, with 1 if something is left to change, and with 2 after an error, as `diff` does.
-/// `operator` is the command `run`, without its name as the first word.
+/// Prints the necessary changes. Ends with 0 if there are none, with 1 if something is left to change, and with 2 after
+/// an error, as `diff` does. `operator` is the command `run`, without its name as the first word.
 pub(super) fn run(args: &MigrateArgs, operator: &clap::Command) -> Result<(), CliError> {
     match migrated(args, operator) {
         Ok(true) => Ok(()),

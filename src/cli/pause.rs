@@ -144,7 +144,7 @@ pub(super) fn reconcile(args: &ReconcileArgs) -> Result<(), CliError> {
         for target in targets.iter().filter(|_| args.wait) {
             let reported = tokio::time::timeout_at(end, reported(target, &asked, cluster)).await;
             let Ok(reported) = reported else {
-                let why = "no pass was reported in time: does an operator serve it, and is it not paused?";
+                let why = "no pass was reported in time: check that an operator serves it and that it is not paused";
                 return Err(CliError(format!("{}: {why}", target.shown())));
             };
             let reported = reported?;

@@ -74,7 +74,7 @@ pub(super) fn run(args: &RollbackArgs) -> Result<(), CliError> {
     })
 }
 
-/// Changes the spec, if nobody else has. The operator may have written the status meanwhile.
+/// Changes the spec, if no other client has. The operator may have written the status meanwhile.
 async fn write(target: &Target, mut cr: Value, spec: &Value, cluster: &Cluster) -> Result<(), CliError> {
     let seen = |cr: &Value| ["uid", "generation"].map(|field| cr["metadata"][field].clone());
     for _ in 0..ATTEMPTS {
@@ -91,7 +91,7 @@ async fn write(target: &Target, mut cr: Value, spec: &Value, cluster: &Cluster) 
             Err(e) => return Err(CliError(line(&e.whole()))),
         }
     }
-    Err(CliError(format!("{} was changed meanwhile: look again", target.shown())))
+    Err(CliError(format!("{} changed meanwhile: run the command again", target.shown())))
 }
 
 /// The revision to roll back to, and the spec that it had.
@@ -209,7 +209,7 @@ mod tests {
         let go =
             |revision| chosen(&cr, &kept, revision, &Capabilities::default()).map(|(n, spec)| (n, Value::Object(spec)));
         assert_eq!(go(None), Ok((2, json!({"a": 2}))));
-        assert!(go(Some(1)).unwrap_err().contains("somebody else"));
+        assert!(go(Some(1)).unwrap_err().contains("another client"));
         assert!(go(Some(3)).unwrap_err().contains("cannot be separated"));
         assert!(go(Some(9)).unwrap_err().ends_with("there are 1, 2, 3, 4"));
     }

@@ -1,4 +1,4 @@
-//! Whether somebody has a right, asked of the API server (`SubjectAccessReview`). A list of all rights of a user
+//! Asks the API server whether a user has a right (`SubjectAccessReview`). A list of all rights of a user
 //! (`SelfSubjectRulesReview`) may be incomplete, says the API itself.
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Sends requests: each one with a deadline, counted in the metrics, and with an error that says what was tried.
+//! Sends requests: each one with a deadline, counted in the metrics, and with an error that names the attempted action.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -29,7 +29,7 @@ use crate::telemetry::metrics::Metrics;
 /// or an `Update` entry of that name would co-own fields (docs/design/applying.md B5).
 pub const CONTROLLER_MANAGER: &str = "tillerman-controller";
 
-/// Field manager of what a person changes with the command line.
+/// Field manager of changes that a person makes with the command line.
 const PERSON: &str = "tillerman-cli";
 
 /// The timeout of a request. It does not apply to watches.
@@ -99,7 +99,8 @@ impl Cluster {
         Arc::clone(&self.fence)
     }
 
-    /// The same cluster without the fence, for what may write without leadership: the lease itself, and reviews.
+    /// The same cluster without the fence, for requests that can write without leadership: the lease itself, and
+    /// reviews.
     #[must_use]
     pub fn unfenced(&self) -> Self {
         Self { fence: Arc::default(), ..self.clone() }
@@ -459,7 +460,7 @@ impl Cluster {
         Ok((!lines.is_empty()).then_some((pod, lines)))
     }
 
-    /// The account with whose rights requests are sent; `None` for the operator's own, and for nobody.
+    /// The account with whose rights requests are sent; `None` for the operator's own rights, and for no rights.
     pub fn account(&self) -> Option<&Arc<Account>> {
         self.identity.account()
     }
@@ -584,7 +585,7 @@ fn within(what: &str, resource: &Resource, namespace: Option<&str>) -> Result<Re
     Ok(Request::new(resource.path(namespace)))
 }
 
-/// Refuses what is more or less than one part of a path, in the words of Go's client.
+/// Refuses a text that is not exactly one part of a path, in the words of Go's client.
 fn segment(what: &str, of: &str, text: &str) -> Result<(), ApiError> {
     let why = match text {
         "" => "must not be empty".to_owned(),

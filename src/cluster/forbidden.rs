@@ -1,7 +1,8 @@
 //! The rule that a role lacks, read off the API server's words when it refuses a request for want of a right.
 //!
-//! The words are those of `responsewriters.forbiddenMessage` and `rbac/validation.ConfirmNoEscalation` of Kubernetes. Only a message that
-//! is theirs from the beginning counts: what an admission webhook says may be anybody's.
+//! The words are those of `responsewriters.forbiddenMessage` and `rbac/validation.ConfirmNoEscalation` of Kubernetes.
+//! Only a message that is theirs from the beginning counts, because the text of an admission webhook can come from
+//! anybody.
 
 use std::sync::LazyLock;
 

@@ -22,12 +22,12 @@ pub enum Identity {
     /// accounts: `system:serviceaccounts`, `system:serviceaccounts:NAMESPACE` and `system:authenticated`
     /// (`pkg/endpoints/filters/impersonation` of k8s.io/apiserver).
     Account(Arc<Account>),
-    /// Nobody's. Every request fails with this sentence, and none is sent.
+    /// None. Every request fails with this sentence, and none is sent.
     Nobody(Arc<str>),
 }
 
 impl Identity {
-    /// The account with whose rights requests are sent; `None` for the operator's own, and for nobody.
+    /// The account with whose rights requests are sent; `None` for the operator's own rights, and for no rights.
     pub(super) fn account(&self) -> Option<&Arc<Account>> {
         match self {
             Self::Account(account) => Some(account),
@@ -38,7 +38,7 @@ impl Identity {
     /// Says with whose rights a request is sent. `is_another`: it names a user to impersonate already, in a place where it cannot be replaced.
     ///
     /// # Errors
-    /// Nobody's rights, or an account that cannot be named.
+    /// No rights, or an account that cannot be named.
     pub(super) fn enter<B>(
         &self,
         request: &mut http::Request<B>,

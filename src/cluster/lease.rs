@@ -133,8 +133,8 @@ impl Lease {
         }
     }
 
-    /// Waits until another attempt makes sense: the lease was released, or nobody has renewed it for its duration. A
-    /// watch reports the former at once. Without a watch, the lease is checked from time to time.
+    /// Waits until another attempt makes sense: the lease was released, or no instance has renewed it for its duration.
+    /// A watch reports the former at once. Without a watch, the lease is checked from time to time.
     async fn wait(&mut self) {
         tokio::time::sleep(PAUSE).await;
         let Some(seen) = self.seen.clone() else { return tokio::time::sleep(RETRY).await };
@@ -159,7 +159,7 @@ impl Lease {
                     }
                     expiry = expires(self.see(&lease));
                 }
-                // Nobody has renewed the lease, or it was deleted.
+                // No instance has renewed the lease, or it was deleted.
                 Err(_) | Ok(Some(Ok(WatchEvent::Deleted(_)))) => return,
                 Ok(_) => return tokio::time::sleep(RETRY).await,
             }
@@ -219,13 +219,13 @@ impl Lease {
         let body = self.body(Some(&lease), transitions + changed);
         match self.cluster.merge::<Value>(&resource, &self.id, &body, None).await {
             Ok(_) => Ok(Attempt::Held),
-            // Somebody else has written in between. The next attempt reads the lease again.
+            // Another instance has written in between. The next attempt reads the lease again.
             Err(e) if e.is_conflict() => Ok(Attempt::Other(holder)),
             Err(e) => Err(e),
         }
     }
 
-    /// Whether nobody has renewed the lease for its duration since we first observed this version.
+    /// Whether no instance has renewed the lease for its duration since we first observed this version.
     fn is_expired(&mut self, lease: &Value) -> bool {
         let seen = self.see(lease);
         seen.at.elapsed() > seen.duration

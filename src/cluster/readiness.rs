@@ -157,10 +157,10 @@ fn deployment(object: &Value) -> Health {
     }
     if status.of("replicas") > wanted.max(status.of("updatedReplicas")) {
         let old = status.of("replicas") - status.of("updatedReplicas");
-        return progressing(Text::own(format!("{old} old replicas are still there")));
+        return progressing(Text::own(format!("{old} old replicas still exist")));
     }
     if status.of("replicas") > wanted {
-        return progressing(Text::own(format!("{} replicas too many are still there", status.of("replicas") - wanted)));
+        return progressing(Text::own(format!("{} surplus replicas still exist", status.of("replicas") - wanted)));
     }
     if let Some(few) = status.fewer("availableReplicas", wanted, "replicas", "available") {
         return few;
@@ -189,7 +189,7 @@ fn stateful_set(object: &Value) -> Health {
         return few;
     }
     if status.of("replicas") > wanted {
-        return progressing(Text::own(format!("{} replicas too many are still there", status.of("replicas") - wanted)));
+        return progressing(Text::own(format!("{} surplus replicas still exist", status.of("replicas") - wanted)));
     }
     if is_on_delete(object) {
         return Health::Ready;
@@ -237,7 +237,7 @@ fn replica_set(object: &Value) -> Health {
         return few;
     }
     if status.of("replicas") > wanted {
-        return progressing(Text::own(format!("{} replicas too many are still there", status.of("replicas") - wanted)));
+        return progressing(Text::own(format!("{} surplus replicas still exist", status.of("replicas") - wanted)));
     }
     Health::Ready
 }

@@ -33,7 +33,7 @@ fn sets_of_pods_are_ready_by_their_rules() {
             "apps",
             "Deployment",
             json!({"spec": {"replicas": 1}, "status": {"updatedReplicas": 1, "replicas": 2}}),
-            "1 old replicas are still there",
+            "1 old replicas still exist",
         ),
         (
             "apps",

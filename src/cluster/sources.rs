@@ -105,7 +105,7 @@ impl Sources {
         self.lock().users.keys().any(|id| is_in(watch, id))
     }
 
-    /// Drops what is known from a watch that has ended because no release uses its objects.
+    /// Drops the facts from a watch that has ended because no release uses its objects.
     pub fn unwatch(&self, watch: &WatchKey) {
         let mut inner = self.lock();
         inner.synced.remove(watch);

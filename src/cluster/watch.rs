@@ -20,7 +20,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(15);
 /// Objects per page if the API server does not support streaming lists.
 const PAGE: u32 = 200;
 
-/// Receives what a watch reports.
+/// Receives the events of a watch.
 pub trait Sink<K>: Send {
     /// A list begins.
     fn begin(&mut self);

@@ -1,9 +1,9 @@
 //! A chart's values.schema.json as a structural schema.
 //!
-//! Helm checks the merged values with it; the API server sees the user's part alone. So what only the whole can satisfy is left to
-//! the operator, which checks the merged values before anything is applied: `required`, `minProperties`, and conditions. In the items
-//! of a list, which are never merged, the first two hold. The operator also checks everything that a structural schema
-//! cannot express.
+//! Helm checks the merged values with it; the API server sees the user's part alone. So rules that only the whole can
+//! satisfy are left to the operator, which checks the merged values before anything is applied: `required`,
+//! `minProperties`, and conditions. In the items of a list, which are never merged, the first two hold. The operator
+//! also checks everything that a structural schema cannot express.
 
 use super::fit;
 use serde_json::{Map, Value, json};
@@ -114,7 +114,7 @@ impl Converter<'_> {
             return found;
         }
         let mut to = self.typed(source, place);
-        // `allOf` adds what the node itself does not say.
+        // `allOf` adds the parts that the node itself does not have.
         if is_silent(&to) {
             for part in source.get("allOf").and_then(Value::as_array).into_iter().flatten() {
                 let part = self.node(part, place.same());
@@ -193,7 +193,7 @@ impl Converter<'_> {
             if !required.is_empty() {
                 to.insert("required".into(), required.into());
             }
-            // A structural schema with properties drops what it does not name, unless it says to keep it.
+            // A structural schema with properties drops fields that it does not name, unless it keeps them explicitly.
             if !closed || source.contains_key("patternProperties") {
                 to.insert(KEEP.into(), Value::Bool(true));
             }
@@ -269,7 +269,7 @@ fn scalar(source: &Map<String, Value>, to: &mut Map<String, Value>, kind: &str) 
             to.insert(key.into(), limit.clone());
         }
     }
-    // Newer drafts write the bound itself, OpenAPI a flag beside the inclusive bound.
+    // Newer drafts write the bound itself, OpenAPI a flag next to the inclusive bound.
     for (exclusive, inclusive) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         match source.get(exclusive).filter(|_| is_number) {
             Some(bound @ Value::Number(_)) => {
@@ -323,7 +323,7 @@ fn types(source: &Map<String, Value>) -> (Vec<&str>, bool) {
     (types, nullable)
 }
 
-/// The one alternative beside null, of a schema that says nothing else of the type.
+/// The only alternative besides null, of a schema that says nothing else about the type.
 fn or_null(source: &Map<String, Value>) -> Option<&Value> {
     if source.contains_key("type") {
         return None;

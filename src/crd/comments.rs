@@ -44,7 +44,7 @@ struct Key {
     path: Path,
     /// From 0.
     line: usize,
-    /// The comment behind its value.
+    /// The comment after its value.
     behind: String,
     /// Whether a key before it is on the same line.
     is_inside: bool,
@@ -161,7 +161,7 @@ fn is_fence(line: &str) -> bool {
     SCHEMA.captures(line).is_some_and(|found| found[1].is_empty())
 }
 
-/// The schema of a block: between two lines `# @schema`, or behind `# @schema` as `key: value; key: value`.
+/// The schema of a block: between two lines `# @schema`, or after `# @schema` as `key: value; key: value`.
 fn schema(block: &[&str]) -> Option<Value> {
     let mut schema = Map::new();
     let mut fenced: Option<String> = None;

@@ -45,11 +45,11 @@ const RESERVED: &[&str] = &[
 #[derive(Clone, Debug, PartialEq)]
 enum Test {
     Always(bool),
-    /// The value is there.
+    /// The value exists.
     Present(Path),
-    /// The value is there and is equal to this scalar.
+    /// The value exists and equals this scalar.
     Equals(Path, Value),
-    /// The value is there and is a text of at least so many characters.
+    /// The value exists and is a text of at least this many characters.
     Longer(Path, u64),
     Not(Box<Test>),
     All(Vec<Test>),
@@ -255,7 +255,7 @@ impl Reader<'_> {
         reference.and_then(|pointer| self.root.pointer(pointer)).unwrap_or(schema)
     }
 
-    /// The demands of a schema on the value at a place, if it exists. `None` if it cannot be said.
+    /// The demands of a schema on the value at a place, if it exists. `None` if they cannot be expressed.
     fn test(&self, schema: &Value, path: &Path, depth: usize) -> Option<Test> {
         let schema = match self.resolved(schema) {
             Value::Bool(is) => return Some(Test::Always(*is)),
@@ -415,7 +415,7 @@ mod tests {
     #[test]
     fn what_is_required_may_come_from_the_defaults() {
         let schema = json!({"anyOf": [{"required": ["word"]}, {"required": ["all"]}]});
-        // Neither is there by default, so an empty custom resource would be refused: no rule.
+        // Neither exists by default, so an empty custom resource would be refused: no rule.
         assert_eq!(rules(&schema, json!({})), []);
         let found = rules(&schema, json!({"word": "x"}));
         assert!(found[0].0.contains("(has(self.word) ? true : true)"), "{found:?}");

@@ -42,7 +42,7 @@ pub fn subcharts(chart: &Chart) -> Vec<Subchart<'_>> {
     named.chain(others).collect()
 }
 
-/// Shows each default value of a chart and its dependencies, with its path: tables, too, before what is in them.
+/// Shows each default value of a chart and its dependencies, with its path: tables, too, before their content.
 pub fn each_value(chart: &Chart, see: &mut dyn FnMut(&[String], &Value)) {
     fn walk(values: &Values, path: &mut Vec<String>, see: &mut dyn FnMut(&[String], &Value)) {
         for (key, value) in values {
@@ -142,7 +142,8 @@ fn imported(import: &Value, inner: &Map<String, Value>) -> Option<Map<String, Va
     Some(entries)
 }
 
-/// Places where a chart's default is of another kind than its dependency's: both are used, so neither says what is taken.
+/// Places where a chart's default is of another kind than its dependency's: both are used, so neither shows the
+/// accepted type.
 pub fn contradictions(chart: &Chart) -> BTreeSet<Path> {
     let mut found = BTreeSet::new();
     gather(chart, &Path::new(), &mut found);

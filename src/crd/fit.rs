@@ -26,7 +26,8 @@ pub struct Refusal {
     pub why: Why,
 }
 
-/// The places at which a schema refuses a value, or would drop a part of it. Below a value that is refused, nothing is looked at.
+/// The places at which a schema refuses a value, or would drop a part of it. Values below a refused value are not
+/// checked.
 pub fn refusals(schema: &Value, value: &Value) -> Vec<Refusal> {
     let mut found = Vec::new();
     walk(schema, value, &mut Path::new(), &mut found);

@@ -105,7 +105,7 @@ pub struct Typed {
 /// The types of a chart's values. Those of the files in `evidence` are accepted.
 ///
 /// # Errors
-/// What is wrong with the chart's values.schema.json.
+/// The fault of the chart's values.schema.json.
 pub fn types(chart: &Chart, settings: CrdSettings, evidence: &[Evidence]) -> Result<Typed, String> {
     let defaults = defaults::merged(chart);
     let usage = uses::of_chart(chart);
@@ -154,7 +154,7 @@ pub fn types(chart: &Chart, settings: CrdSettings, evidence: &[Evidence]) -> Res
     // Where values are required, a default that the chart's own schema refuses is a place to fill in.
     let own = (!settings.with_required || chart.schema.is_none()).then_some(&own);
     let opened = check(&mut schema, own.into_iter().chain(evidence));
-    // Only now: a file that comes with the chart may set what a custom resource may not.
+    // Only now: a file that comes with the chart can set values that a custom resource cannot.
     author::remove_read_only(&mut schema);
     if settings.types == Types::Closed {
         close(&mut schema, evidence);
@@ -340,7 +340,7 @@ fn add_texts(
 /// The CRD of a chart.
 ///
 /// # Errors
-/// What is wrong with the chart's values.schema.json or with its annotation `tillerman.dev/columns`.
+/// The fault of the chart's values.schema.json or of its annotation `tillerman.dev/columns`.
 pub fn of_chart(
     chart: &Chart,
     names: &Names,

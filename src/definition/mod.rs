@@ -1,7 +1,8 @@
 //! `ChartDefinition`: a chart that becomes an API while the operator runs.
 //!
-//! Here is what it says, as data: which chart, which names, which policy, and which [`Kind`] follows from that. The same parser as for
-//! `watches.yaml` reads the policy, so that both mean the same. `reconcile/definitions` carries it out.
+//! This module has its content as data: the chart, the names, the policy, and the [`Kind`] that follows from them. The
+//! same parser as for `watches.yaml` reads the policy, so that both mean the same. `reconcile/definitions` carries it
+//! out.
 
 mod own;
 mod status;
@@ -129,7 +130,7 @@ pub enum OnDelete {
     /// The definition stays until its custom resources are gone. Then the API goes with it.
     #[default]
     Refuse,
-    /// The API and its custom resources stay, and nobody serves them.
+    /// The API and its custom resources stay, and no operator serves them.
     Orphan,
 }
 
@@ -165,7 +166,7 @@ impl Spec {
     /// Reads the spec of a definition.
     ///
     /// # Errors
-    /// The field that is wrong, and what it may be.
+    /// The field that is wrong, and its allowed values.
     pub fn read(object: &Value) -> Result<Self, String> {
         let spec = object.get("spec").cloned().unwrap_or(Value::Null);
         serde_json::from_value(spec).map_err(|e| format!("spec: {e}"))
@@ -267,7 +268,7 @@ impl Spec {
     /// The kind that follows, with a chart that lies elsewhere.
     ///
     /// # Errors
-    /// What is wrong with the policy.
+    /// The fault of the policy.
     pub fn kind(&self, names: &Names, base: &Path) -> Result<Kind, String> {
         let mut entry = self.policy.clone();
         for own in ["group", "version", "kind", "chart", "digest", "keyring"] {
@@ -335,13 +336,13 @@ mod tests {
             (json!({"chart": {"path": "a", "digest": "sha256:a"}}), "spec.chart.digest"),
             (
                 json!({"chart": {"path": "a", "keyring": {"namespace": "b", "name": "c", "key": "d"}}}),
-                "spec.chart.keyring: it is for",
+                "spec.chart.keyring: it is only for",
             ),
             (
                 json!({"chart": {"url": "http://b/c.tgz", "credentials": {"namespace": "b", "name": "c"}}}),
                 "unencrypted over the network",
             ),
-            (json!({"chart": {"url": "oci://b/c", "version": "1"}}), "spec.chart.version: it is for"),
+            (json!({"chart": {"url": "oci://b/c", "version": "1"}}), "spec.chart.version: it is only for"),
             (json!({"chart": {"repository": "oci://b", "name": "c", "version": "1.0.0"}}), "for oci:// give url"),
             (json!({"chart": {"repository": "https://b", "name": "c"}}), "spec.chart.version is missing"),
             (json!({"chart": {"repository": "https://b", "name": "c", "version": "^1.0.0"}}), "is not one version"),

@@ -51,7 +51,7 @@ pub struct DefinitionReport<'r> {
     pub reason: DefinitionReason,
     /// In sentences.
     pub message: &'r str,
-    /// The served state: the chart and the names. `None` leaves what was said before.
+    /// The served state: the chart and the names. `None` keeps the earlier text.
     pub served: Option<(&'r Metadata, &'r Names)>,
 }
 

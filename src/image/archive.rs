@@ -29,7 +29,7 @@ pub fn layout(images: &Images) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// All blobs that the name of an image leads to, what refers to others behind them.
+/// All blobs that the name of an image leads to; a blob that refers to others comes after them.
 pub fn blobs(images: &Images) -> Vec<&Blob> {
     let mut found: Vec<&Blob> = Vec::new();
     for image in &images.images {

@@ -72,7 +72,7 @@ mod tests {
         let text = pem(&[]).unwrap();
         assert!(text.matches("BEGIN CERTIFICATE").count() > 100);
         assert!(text.len() < 400_000, "{}", text.len());
-        // A list behind itself adds nothing.
+        // A list after itself adds nothing.
         assert_eq!(pem(&[("x".into(), text.clone().into_bytes())]).unwrap(), text);
     }
 

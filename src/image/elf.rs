@@ -64,7 +64,7 @@ const fn machine(
     Machine { number, is_64, is_little, platform: Platform { architecture, variant } }
 }
 
-/// The machines that Kubernetes has nodes of.
+/// The machines of Kubernetes nodes.
 const MACHINES: &[Machine] = &[
     machine(3, false, true, "386", None),
     machine(21, true, true, "ppc64le", None),
@@ -84,7 +84,7 @@ const ADVICE: &str =
 /// The platform of a program.
 ///
 /// # Errors
-/// If it is not a static program for Linux; `name` is what the message calls it.
+/// If it is not a static program for Linux; `name` is its name in messages.
 pub fn platform(name: &str, data: &[u8]) -> Result<Platform, ImageError> {
     let Some(header) = Header::read(data) else {
         return fail(format!("{name} is not a program for Linux (ELF); {ADVICE}"));
@@ -209,7 +209,7 @@ mod tests {
         let mut foreign = program(62, None);
         foreign[7] = 9;
         assert!(message(&foreign).starts_with("x is not a program for Linux (ELF system 9, type 2)"));
-        assert!(message(&program(8, None)).contains("no machine that Kubernetes has nodes of (ELF machine 8)"));
+        assert!(message(&program(8, None)).contains("a machine that Kubernetes nodes do not have (ELF machine 8)"));
     }
 
     #[test]

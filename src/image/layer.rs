@@ -54,7 +54,7 @@ impl Tree {
         self.add(path, Node::File { data, mode })
     }
 
-    /// Adds a directory, or says the mode and the owner (user and group) of one that is there.
+    /// Adds a directory, or sets the mode and the owner (user and group) of an existing one.
     ///
     /// # Errors
     /// As [`Tree::file`].

@@ -1,9 +1,9 @@
 //! Container images of an operator: its program, its charts and the authorities that it trusts, without Docker.
 //!
 //! In reading order: [`name`] is what an image is called; [`elf`] reads for which machines a program is; [`authorities`] are the
-//! certificates; [`project`] reads what a project serves, and is the only one that reads files; [`layer`] makes archives of
-//! files; [`sbom`] lists what is inside; [`build`] makes the [`Images`] of all parts; [`archive`] writes them in the
-//! formats of other programs. `source::registry` pushes them.
+//! certificates; [`project`] reads the content that a project serves, and is the only one that reads files; [`layer`]
+//! makes archives of files; [`sbom`] lists the content; [`build`] makes the [`Images`] of all parts; [`archive`]
+//! writes them in the formats of other programs. `source::registry` pushes them.
 //!
 //! **Guarantees.** The same inputs make the same bytes: no clock, no randomness, no owner, time, mode or order of the file system has an
 //! influence. Nothing that lies outside of a project's directory comes into an image.

@@ -189,7 +189,7 @@ impl Root {
         Ok(PlacedChart { at: at.to_owned(), chart, files: placed })
     }
 
-    /// The files beside `watches.yaml` whose names say that they are licences.
+    /// The files next to `watches.yaml` whose names say that they are licences.
     fn licences(&self) -> Result<BTreeMap<String, Vec<u8>>, ImageError> {
         let failed = |e: std::io::Error| ImageError(format!("{}: {}", self.path.display(), chart::go_io(&e)));
         let mut found = BTreeMap::new();

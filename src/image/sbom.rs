@@ -108,7 +108,7 @@ pub fn document(name: &str, packages: &[Package], epoch: u64) -> Vec<u8> {
     });
     let relations: Vec<Value> = relations.collect();
     let packages: Vec<Value> = packages.iter().map(Package::json).collect();
-    // A document with other contents has another address. Nobody needs to be able to open it.
+    // A document with other contents has another address. The address need not be reachable.
     let content = super::digest(json!([name, packages, relations, epoch]).to_string().as_bytes());
     let document = json!({
         "spdxVersion": "SPDX-2.3",

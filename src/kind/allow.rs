@@ -238,7 +238,7 @@ mod tests {
         for (value, expected) in [
             (
                 json!(["patch"]),
-                "allow: \"patch\" is none of chartVersion, crds, dependsOn, ignoreDrift, patches, releaseName, serviceAccount, takeOwnership, targetNamespace, valuesFrom",
+                "allow: \"patch\" must be one of chartVersion, crds, dependsOn, ignoreDrift, patches, releaseName, serviceAccount, takeOwnership, targetNamespace, valuesFrom",
             ),
             (
                 json!("patches"),

@@ -99,7 +99,7 @@ fn parse_one(item: &Value, from_values: bool) -> Result<Dependency, String> {
     let item = item.as_object().ok_or("an entry is not an object")?;
     let known = ["group", "version", "kind", "name", "nameFrom", "values", "upgradeAfter"];
     if let Some(unknown) = item.keys().find(|key| !known.contains(&key.as_str())) {
-        return Err(format!("unknown field {unknown:?}; there are {}", known.join(", ")));
+        return Err(format!("unknown field {unknown:?}; the fields are {}", known.join(", ")));
     }
     let text = |key: &str| match item.get(key) {
         None | Some(Value::Null) => Ok(None),

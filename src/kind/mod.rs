@@ -63,7 +63,7 @@ pub struct Kind {
     pub values_from: Vec<ValuesFrom>,
     /// Custom resources that must be ready first, before those that a custom resource names.
     pub depends_on: Vec<Dependency>,
-    /// Patches of what the chart renders, before those of a custom resource.
+    /// Patches of the rendered objects, before those of a custom resource.
     pub patches: Vec<Patch>,
     /// Documents that the schema of its chart refers to and that are not in the chart, by their addresses.
     pub schema_documents: BTreeMap<String, schema_documents::SchemaSource>,

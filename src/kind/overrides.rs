@@ -221,7 +221,7 @@ mod tests {
             (json!({"a": "b,c"}), "overrideValues: a: key \"c\" has no value"),
             (
                 json!({"b": "$LIST"}),
-                "overrideValues: b: the expanded text is not a valid --set-string value. The value holds a comma",
+                "overrideValues: b: the expanded text is not a valid --set-string value. The value contains a comma",
             ),
             (
                 json!({"a[65536][65536]": "x"}),

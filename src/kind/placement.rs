@@ -46,7 +46,7 @@ pub enum ClusterScoped {
     Kinds(BTreeSet<Box<str>>),
 }
 
-/// A place in which an object is, or is looked for.
+/// A place in which an object is, or is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
     /// A namespace.

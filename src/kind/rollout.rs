@@ -59,7 +59,7 @@ impl Rollout {
     /// Reads the field.
     ///
     /// # Errors
-    /// What is wrong, in a sentence.
+    /// The fault, in a sentence.
     pub fn read(value: &Value) -> Result<Option<Self>, String> {
         if value.is_null() {
             return Ok(None);
@@ -173,7 +173,7 @@ mod tests {
             (json!({"maxConcurrent": 0}), "rollout.maxConcurrent: it must be 1 or more"),
             (json!({"pause": "soon"}), "rollout.pause: "),
             (json!({"onFailure": "Panic"}), "unknown variant `Panic`"),
-            (json!({"canary": {}}), "rollout.canary: it selects nothing"),
+            (json!({"canary": {}}), "rollout.canary: it is empty"),
             (json!({"canary": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}), "rollout.canary: the operator"),
         ] {
             let why = Rollout::read(&given).expect_err(&given.to_string());

@@ -23,14 +23,14 @@ impl ServiceAccount {
     /// Reads `NAME` or `NAMESPACE/NAME`.
     ///
     /// # Errors
-    /// What it may be.
+    /// The allowed texts.
     pub fn read(text: &str) -> Result<Self, String> {
         let (namespace, name) = match text.split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
             None => (None, text),
         };
         if !dns::is_subdomain(name) || !namespace.is_none_or(dns::is_label) {
-            return Err(format!("{text:?} is neither NAME nor NAMESPACE/NAME of a service account"));
+            return Err(format!("{text:?} must be NAME or NAMESPACE/NAME of a service account"));
         }
         Ok(Self { namespace: namespace.map(Into::into), name: name.into() })
     }
@@ -38,7 +38,7 @@ impl ServiceAccount {
     /// Reads `NAME`, as the annotation has it: an account of another namespace is for `watches.yaml`.
     ///
     /// # Errors
-    /// What it may be.
+    /// The allowed texts.
     pub fn read_name(text: &str) -> Result<Self, String> {
         if !dns::is_subdomain(text) {
             return Err(format!("{text:?} is not a name of a service account in the same namespace"));
@@ -50,7 +50,7 @@ impl ServiceAccount {
     /// rights.
     ///
     /// # Errors
-    /// The annotation cannot be read. Then nothing may be done, with nobody's rights.
+    /// The annotation cannot be read. Then no request is allowed, with any rights.
     pub fn of<'a>(
         of_kind: Option<&'a Self>,
         annotations: &BTreeMap<Box<str>, Box<str>>,
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(ServiceAccount::read("ns/a.b"), Ok(account(Some("ns"), "a.b")));
         for bad in ["", "/", "ns/", "/a", "a/b/c", "a b", "A", "a.b/c", "a\nb", "system:serviceaccount:a:b"] {
             let why = ServiceAccount::read(bad).unwrap_err();
-            assert_eq!(why, format!("{bad:?} is neither NAME nor NAMESPACE/NAME of a service account"));
+            assert_eq!(why, format!("{bad:?} must be NAME or NAMESPACE/NAME of a service account"));
             assert!(ServiceAccount::read_name(bad).is_err(), "{bad}");
         }
         assert!(ServiceAccount::read_name("other/a").unwrap_err().contains("in the same namespace"));

@@ -23,7 +23,7 @@ pub const RELEASE_NAME: &str = names::RELEASE_NAME;
 pub const TARGET_NAMESPACE: &str = names::TARGET_NAMESPACE;
 /// Definitions in `crds/` of the chart, see [`Crds`].
 pub const CRDS: &str = names::CRDS;
-/// Patches of what the chart renders.
+/// Patches of the rendered objects.
 pub const PATCHES: &str = names::PATCHES;
 /// Existing objects of the release's names are taken over, even if no release made them, and a release that plain Helm made is
 /// continued.
@@ -76,7 +76,7 @@ pub enum Crds {
 pub struct Switches {
     /// `paused`: nothing is done, except for the deletion of the custom resource.
     pub paused: bool,
-    /// `dry-run`: what would be done is said, and not done.
+    /// `dry-run`: changes are reported, and not made.
     pub dry_run: bool,
     /// `hooks`: `off` runs none.
     pub hooks: bool,
@@ -90,7 +90,7 @@ pub struct Switches {
     pub deletion_policy: DeletionPolicy,
     /// `crds`.
     pub crds: Crds,
-    /// `take-ownership`: objects and releases that exist and belong to nobody are taken over.
+    /// `take-ownership`: existing objects and releases without an owner are taken over.
     pub take_ownership: bool,
     /// helm-operator's `uninstall-wait`: the custom resource stays until the objects of its release are gone.
     pub uninstall_wait: bool,
@@ -119,7 +119,7 @@ impl Default for Switches {
     }
 }
 
-/// Sets a switch to a text; the error says what may be there.
+/// Sets a switch to a text; the error names the allowed texts.
 type Set = fn(&mut Switches, &str) -> Result<(), String>;
 
 /// The function that reads the text of a switch.
@@ -429,7 +429,7 @@ fn crds(text: &str) -> Result<Crds, String> {
 }
 
 impl Switches {
-    /// The switches of a custom resource, over those of its kind. Errors name the annotation and what it may be.
+    /// The switches of a custom resource, over those of its kind. Errors name the annotation and its allowed texts.
     pub fn read(&self, annotations: &BTreeMap<Box<str>, Box<str>>) -> Result<Self, String> {
         let mut switches = self.clone();
         for (key, value) in annotations {

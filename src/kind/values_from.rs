@@ -75,7 +75,7 @@ fn parse_one(item: &Value) -> Result<ValuesFrom, String> {
     let item = item.as_object().ok_or("an entry is not an object")?;
     let known = ["kind", "name", "key", "targetPath", "optional"];
     if let Some(unknown) = item.keys().find(|k| !known.contains(&k.as_str())) {
-        return Err(format!("unknown field {unknown:?}; there are {}", known.join(", ")));
+        return Err(format!("unknown field {unknown:?}; the fields are {}", known.join(", ")));
     }
     let text = |key: &str| match item.get(key) {
         None | Some(Value::Null) => Ok(None),

@@ -425,7 +425,7 @@ mod tests {
         assert_eq!(kind.placement.target.as_deref(), Some("apps"));
         assert_eq!(
             fails(&entry("serviceAccount: ''")),
-            "line 1: serviceAccount: \"\" is neither NAME nor NAMESPACE/NAME of a service account"
+            "line 1: serviceAccount: \"\" must be NAME or NAMESPACE/NAME of a service account"
         );
         assert_eq!(
             fails(&entry("targetNamespace: a.b")),

@@ -1,7 +1,8 @@
-//! Values that choose the service account of a pod together with one of its images: whoever may set both runs a program of their own with the
-//! rights of any account of the namespace.
+//! Values that choose the service account of a pod together with one of its images: a user who can set both can run
+//! their own program with the rights of any account of the namespace.
 //!
-//! A name that nobody has is put into the values whose names suggest an account or an image. Where both come out in one pod, they choose.
+//! A name that does not exist is put into the values whose names suggest an account or an image. Where both come out in
+//! one pod, they choose.
 
 use super::twice::pod_path;
 use crate::chart::{Chart, Values, values};
@@ -18,7 +19,7 @@ const IMAGE: &str = "planted-image";
 static ACCOUNTS: LazyLock<Regex> = LazyLock::new(|| Regex::new("(?i)service_?account").expect("the pattern is valid"));
 static IMAGES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("(?i)image|repository|registry|(^|[.])tag$").expect("the pattern is valid"));
-/// Values beside those, which choose neither.
+/// Other values, which choose neither.
 static OTHERS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("(?i)polic|secret|annotation|label").expect("the pattern is valid"));
 

@@ -1,4 +1,4 @@
-//! Checks of templates and of what they render to.
+//! Checks of templates and of their output.
 
 use super::{LintReport, LintSettings, Message, Severity, deprecations, later, manifest, names, twice};
 use crate::chart::{Chart, Values};

@@ -1,6 +1,6 @@
-//! Items of lists that are there twice where Kubernetes identifies them by a key: Helm deploys them as they are, server-side apply
-//! takes only one, and the operator keeps the last (docs/design/applying.md B3). Lists in which the API server refuses it anyway are left
-//! to the API server; which fields a kind has only it knows.
+//! Duplicate items of lists where Kubernetes identifies items by a key: Helm deploys them as they are, server-side
+//! apply takes only one, and the operator keeps the last (docs/design/applying.md B3). Lists in which the API server
+//! refuses it anyway are left to the API server; which fields a kind has only it knows.
 
 use super::LintReport;
 use crate::template::yaml;

@@ -1,7 +1,7 @@
 //! Values that no template uses, and values that templates use but `values.yaml` does not define.
 //!
-//! Only what is certain is reported: whatever a template may read in some way counts as used, and a value counts as needed only
-//! when it is printed in any case and without a default.
+//! Only certain faults are reported: a value that a template may read in some way counts as used, and a value counts as
+//! needed only when it is always printed without a default.
 
 use super::LintReport;
 use crate::chart::{Chart, Values};

@@ -190,7 +190,7 @@ impl Secrets {
         self.bound();
     }
 
-    /// Adds what was learnt later. Whether there is anything new.
+    /// Adds secrets that were learnt later. Whether there is anything new.
     pub(super) fn extend(&mut self, more: Self) -> bool {
         let before = (self.texts.len(), self.short.len(), self.ordinary.len(), self.names.len(), self.overflow);
         for (known, new) in

@@ -45,7 +45,7 @@ impl<K> Default for Masks<K> {
 }
 
 impl<K: Hash + Eq + Clone> Masks<K> {
-    /// Adds what a release's texts may quote from now on.
+    /// Adds secrets that a release's texts may quote from now on.
     pub fn learn(&self, release: &K, secrets: Secrets) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let known = all.entry(release.clone()).or_default();
@@ -78,7 +78,7 @@ impl<K: Hash + Eq + Clone> Masks<K> {
         all.get(release).map(|known| Arc::clone(&known.dictionary))
     }
 
-    /// A text about a release, without what is secret in it.
+    /// A text about a release, without its secrets.
     pub fn show(&self, release: &K, text: &Text) -> String {
         let dictionary = if text.is_foreign() { self.dictionary(release) } else { None };
         let part = |part: &Part| match (part, &dictionary) {
@@ -88,12 +88,12 @@ impl<K: Hash + Eq + Clone> Masks<K> {
         text.parts().iter().map(part).collect()
     }
 
-    /// A text of others, without what is secret in a release.
+    /// A text of others, without the secrets of a release.
     pub fn clean(&self, release: &K, text: &str) -> String {
         self.dictionary(release).map_or_else(|| text.to_owned(), |dictionary| dictionary.clean(text, ""))
     }
 
-    /// A document without what is secret in a release; its lines all stay. `None` when too much is secret to replace it.
+    /// A document without the secrets of a release; its lines all stay. `None` when too much is secret to replace it.
     pub fn replace(&self, release: &K, text: &str) -> Option<String> {
         self.dictionary(release).map_or_else(|| Some(text.to_owned()), |dictionary| dictionary.replace(text))
     }

@@ -83,7 +83,7 @@ impl Text {
         }
     }
 
-    /// The whole text, unmasked. Only for users who may read what it is about: those of the command line.
+    /// The whole text, unmasked. Only for users who are allowed to read its subject: those of the command line.
     pub fn whole(&self) -> String {
         let part = |part: &Part| match part {
             Part::Own(text) | Part::Foreign { text, .. } => text.clone(),

@@ -298,9 +298,12 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     let size = size.as_u64().and_then(|size| u32::try_from(size).ok()).filter(|size| (1..=MAX_SIZE).contains(size));
     let size = size.ok_or_else(|| format!("spec.size is not a whole number from 1 to {MAX_SIZE}"))?;
     let driver = match spec.text("driver")? {
-        None => return Err("spec.driver is missing; it is etcd, jobs or primary".to_owned()),
+        None => return Err("spec.driver is missing; it must be etcd, jobs or primary".to_owned()),
         Some(text) => DriverName::parse(&text).ok_or_else(|| {
-            format!("spec.driver {text:?} is unknown; it is etcd, jobs or primary, or one of the program's own, such as example.com/database")
+            format!(
+                "spec.driver {text:?} is unknown; it must be etcd, jobs or primary, or a driver of the program's own, \
+                 such as example.com/database"
+            )
         })?,
     };
     let mut volumes = DocumentFields::of("spec.volumes", spec.take("volumes"), &["onRemove", "onOrphan"])?;
@@ -312,7 +315,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
         (None, _) => Map::new(),
         (Some(Value::Object(settings)), driver) if driver.is_own() => settings,
         (Some(_), driver) if driver.is_own() => return Err("spec.settings is not an object".to_owned()),
-        (Some(_), _) => return Err("spec.settings is for a driver of the program's own".to_owned()),
+        (Some(_), _) => return Err("spec.settings is only for a driver of the program's own".to_owned()),
     };
     let progress_deadline = match spec.text("progressDeadline")? {
         None => PROGRESS_DEADLINE,
@@ -374,12 +377,12 @@ fn check_target(target: &str, objects: &[Object], namespace: &str) -> Result<Str
     let at = |pointer: &str| spec.and_then(|spec| spec.pointer(pointer));
     if at("/persistentVolumeClaimRetentionPolicy/whenScaled") == Some(&"Delete".into()) {
         return Err(format!(
-            "StatefulSet {target} says persistentVolumeClaimRetentionPolicy.whenScaled: Delete, which deletes claims \
+            "StatefulSet {target} sets persistentVolumeClaimRetentionPolicy.whenScaled: Delete, which deletes claims \
              before their member has left; use spec.volumes.onRemove instead"
         ));
     }
     if at("/ordinals/start").and_then(Value::as_u64).is_some_and(|start| start != 0) {
-        return Err(format!("StatefulSet {target} says ordinals.start, and members are counted from 0"));
+        return Err(format!("StatefulSet {target} sets ordinals.start, but members are counted from 0"));
     }
     let scales = |o: &&Object| {
         let reference = o.body.get("spec").and_then(|s| s.get("scaleTargetRef"));
@@ -395,7 +398,8 @@ fn check_target(target: &str, objects: &[Object], namespace: &str) -> Result<Str
     Ok(at("/serviceName").and_then(Value::as_str).unwrap_or_default().to_owned())
 }
 
-/// Only the driver decides which member may begin with what: it has one `ConfigMap` for that, which nobody else may write.
+/// Only the driver decides which member may begin with what: it has one `ConfigMap` for that, which no other client is
+/// allowed to write.
 fn check_map(field: &str, name: &str, objects: &[Object], namespace: &str) -> Result<(), String> {
     let is_it = |o: &&Object| {
         let here = o.namespace.as_deref().is_none_or(|n| n == namespace);
@@ -437,7 +441,7 @@ fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
         (Some(name), _) => return Err(format!("there is no Members {name:?} with driver: jobs")),
         (None, [only]) => (*only).to_owned(),
         (None, []) => return Err("no Members document has driver: jobs".to_owned()),
-        (None, _) => return Err(format!("its annotation {OF} has to say which Members it is for")),
+        (None, _) => return Err(format!("its annotation {OF} must name its Members document")),
     };
     let container = runs::container(&job)?;
     if runs::containers(&job).next().is_none() {

@@ -53,7 +53,7 @@ fn a_chart_without_a_document_has_no_members_whatever_other_hooks_are_called() {
 fn a_driver_is_one_of_ours_or_has_a_domain() {
     let of = |more: &str| read(&[SET, &members("m", &format!("{{target: {{name: db}}, size: 3, {more}}}"))]);
     let unknown = |name: &str| {
-        let choice = "it is etcd, jobs or primary, or one of the program's own, such as example.com/database";
+        let choice = "it must be etcd, jobs or primary, or a driver of the program's own, such as example.com/database";
         Err(format!("Members m: spec.driver {name:?} is unknown; {choice}"))
     };
     assert_eq!(of("driver: mysql"), unknown("mysql"));
@@ -71,7 +71,7 @@ fn a_driver_is_one_of_ours_or_has_a_domain() {
         (&DriverName::PRIMARY, &"Keep".into())
     );
     assert_eq!(Members::decode(&primary.encode().unwrap()), Some(primary));
-    let of_others = "Members m: spec.settings is for a driver of the program's own";
+    let of_others = "Members m: spec.settings is only for a driver of the program's own";
     assert_eq!(error("driver: jobs, settings: {a: 1}"), of_others);
 }
 
@@ -129,18 +129,22 @@ fn what_is_wrong_is_said_in_words() {
             vec![of("{target: {name: db}, size: x, driver: jobs}")],
             "Members m: spec.size is not a whole number from 1 to 100",
         ),
-        (vec![of("{target: {name: db}, size: 3}")], "Members m: spec.driver is missing; it is etcd, jobs or primary"),
+        (
+            vec![of("{target: {name: db}, size: 3}")],
+            "Members m: spec.driver is missing; it must be etcd, jobs or primary",
+        ),
         (
             vec![of("{target: {kind: Deployment, name: db}, size: 3, driver: jobs}")],
-            "Members m: spec.target.kind \"Deployment\" is unknown; it is StatefulSet",
+            "Members m: spec.target.kind \"Deployment\" is unknown; it must be StatefulSet",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, replicas: 2}")],
-            "Members m: spec.replicas is unknown; there are target, size, driver, volumes, progressDeadline, etcd, primary, settings, paused, version",
+            "Members m: spec.replicas is unknown; the fields are target, size, driver, volumes, progressDeadline, \
+             etcd, primary, settings, paused, version",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, volumes: {onOrphan: Wipe}}")],
-            "Members m: spec.volumes.onOrphan \"Wipe\" is unknown; it is Refuse or Adopt",
+            "Members m: spec.volumes.onOrphan \"Wipe\" is unknown; it must be Refuse or Adopt",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, etcd: {}}")],

@@ -44,7 +44,7 @@ pub struct MembersStatus {
     pub conditions: Option<Vec<ClusterCondition>>,
     /// Why the release is not ready: reason and message.
     pub unready: Option<(&'static str, String)>,
-    /// Whether `unready` is a problem that somebody should know of.
+    /// Whether `unready` is a problem that needs attention.
     pub stopped: bool,
     /// The sets whose latches are written alone, before anything depends on them, and not with the rest of the status.
     pub latched_alone: Vec<String>,
@@ -161,7 +161,7 @@ fn stage(set: &Set, before: &Value, mode: Mode, doing: &Doing) -> Map<String, Va
     stage
 }
 
-/// Enters what a pass did with a stateful set. Returns the time until its progress deadline, if it waits.
+/// Enters the actions of a pass on a stateful set. Returns the time until its progress deadline, if it waits.
 pub fn enter(
     report: &mut MembersStatus,
     set: &Set,
@@ -262,7 +262,8 @@ pub fn enter(
     (matches!(doing, Doing::Waiting(_)) && !late).then(|| Duration::from_secs((deadline - now).cast_unsigned()))
 }
 
-/// Enters what a driver did to keep the members of a set at work, while something else is under way: the plan is that of the other.
+/// Enters the actions of a driver that keep the members of a set working, while something else is under way: the plan
+/// is that of the other.
 pub fn keep(report: &mut MembersStatus, set: &Set, latch: &Latch, doing: &Doing, details: Option<Map<String, Value>>) {
     let before = report.members.get(&set.name).cloned();
     if let Some(Value::Object(entry)) = report.members.get_mut(&set.name) {
@@ -275,7 +276,8 @@ pub fn keep(report: &mut MembersStatus, set: &Set, latch: &Latch, doing: &Doing,
     }
 }
 
-/// Adds what the driver knows of the application to what [`enter`] reports. `None` keeps what the entry had `before`.
+/// Adds the driver's facts about the application to the report of [`enter`]. `None` keeps the facts of the entry
+/// `before`.
 pub fn detail(report: &mut MembersStatus, set: &Set, before: Option<&Value>, details: Option<Map<String, Value>>) {
     let kept = || {
         let of = |name: &&str| Some(((*name).to_owned(), before?.get(name)?.clone()));
@@ -330,8 +332,8 @@ pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
         (None, Some(begun)) => format!("begin to {} {}-{}", verb(begun), set.target, begun.ordinal),
         (Some(ended), None) => format!("{} {}-{}: done", verb(ended), set.target, ended.ordinal),
         _ if new.bootstrapped && !old.bootstrapped => match &new.cluster {
-            Some(cluster) => format!("cluster {cluster} is there"),
-            None => format!("the first member of {} is there", set.target),
+            Some(cluster) => format!("cluster {cluster} exists"),
+            None => format!("the first member of {} exists", set.target),
         },
         _ if new.primary != old.primary => describe_primary(set, old.primary.as_ref(), new.primary.as_ref()),
         _ if new.recovery != old.recovery => describe_recovery(set, old, new),
@@ -344,7 +346,7 @@ pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
     }
 }
 
-/// Describes who takes writes and who acknowledges them from now on.
+/// Describes the member that takes writes and those that acknowledge them from now on.
 fn describe_primary(set: &Set, old: Option<&Latched>, new: Option<&Latched>) -> String {
     let name = |ordinal: u32| format!("{}-{ordinal}", set.target);
     let none = Latched::default();

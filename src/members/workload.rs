@@ -36,7 +36,7 @@ impl Workload {
     /// The remains of an earlier StatefulSet of this name. The first member has to wait for it: the old members would
     /// answer under the names of the new ones.
     pub fn predecessor(&self) -> Option<String> {
-        let pod = self.earlier.first().map(|name| format!("pod {name} of an earlier StatefulSet to go"));
+        let pod = self.earlier.first().map(|name| format!("pod {name} of an earlier StatefulSet to be deleted"));
         let going = |claim: &&VolumeClaim| claim.terminating;
         let claim = self.claims.values().flatten().find(going).map(|claim| format!("claim {} to go", claim.name));
         pod.or(claim)
@@ -170,7 +170,7 @@ const MADE: i64 = 60;
 /// The maximum number of uids to remember.
 const REMEMBERED: usize = 10;
 
-/// The facts that only the status of the custom resource keeps. Every driver finds here what it stored.
+/// The facts that only the status of the custom resource keeps. Every driver finds its stored facts here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Latch {
@@ -230,9 +230,9 @@ pub struct Latch {
 impl Latch {
     /// The latch of a status, as far as it is about the current data. `replaced` is the value of [`REPLACED`].
     ///
-    /// A pass that began before the data was replaced may store afterwards what it knew, and that must not count: it
-    /// would claim that a cluster exists, and no member could start the new one. But if the annotation is missing or
-    /// outdated, whoever wrote the custom resource has dropped it or put it back (`kubectl replace`, a restored
+    /// A pass that began before the data was replaced may store its outdated facts afterwards, and they must not count:
+    /// it would claim that a cluster exists, and no member could start the new one. But if the annotation is missing or
+    /// outdated, a client that wrote the custom resource has dropped it or put it back (`kubectl replace`, a restored
     /// backup). Then everything that is stored counts.
     pub fn of(stored: Option<&serde_json::Value>, replaced: Option<&str>) -> Self {
         let mut stored: Self = stored.and_then(|stored| Self::deserialize(stored).ok()).unwrap_or_default();

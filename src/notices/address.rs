@@ -24,7 +24,7 @@ pub fn refused(address: IpAddr) -> Option<&'static str> {
     refused_itself(address)
 }
 
-/// Whether everybody can reach an address, so that nobody learns from its answers what only the operator can reach.
+/// Whether everybody can reach an address, so that its answers show nothing that only the operator can reach.
 pub fn is_public(address: IpAddr) -> bool {
     let is_private = |four: &Ipv4Addr| {
         // 100.64.0.0/10 is shared by the customers of one provider (RFC 6598).

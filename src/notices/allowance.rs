@@ -19,12 +19,12 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// An allowance of so many recipients for each namespace.
+    /// An allowance of this many recipients for each namespace.
     pub fn new(per_namespace: usize) -> Self {
         Self { per_namespace, sent: BTreeMap::new() }
     }
 
-    /// Enters that a message was taken for so many recipients.
+    /// Enters that a message was accepted for this many recipients.
     pub fn note(&mut self, namespace: &Arc<str>, recipients: usize, now: i64) {
         let sent = self.sent.entry(Arc::clone(namespace)).or_default();
         match sent.back_mut().filter(|(at, _)| *at == now) {
@@ -33,7 +33,8 @@ impl Allowance {
         }
     }
 
-    /// To how many recipients messages of a namespace can go now, if attempts for so many run in it and in all.
+    /// The number of recipients to which messages of a namespace can go now, with the numbers of running attempts in it
+    /// and in all.
     ///
     /// # Errors
     /// When there is room again: seconds since 1970. Nothing can be sent now.
@@ -81,7 +82,7 @@ mod tests {
         allowance.note(&a, 30, 10);
         assert_eq!(allowance.room("a", (0, 0), 10), Ok(10));
         assert_eq!(allowance.room("a", (10, 10), 10), Err(3600), "attempts that run count");
-        assert_eq!(allowance.room("b", (0, 10), 10), Ok(100), "others go on");
+        assert_eq!(allowance.room("b", (0, 10), 10), Ok(100), "others continue");
         allowance.note(&a, 10, 20);
         assert_eq!(allowance.room("a", (0, 0), 20), Err(3600));
         assert_eq!(allowance.room("a", (0, 0), 3600), Ok(60));

@@ -220,7 +220,7 @@ impl Notice {
     /// Reads a notice.
     ///
     /// # Errors
-    /// The field that is wrong, and what it may be.
+    /// The field that is wrong, and its allowed values.
     pub fn read(object: &Value) -> Result<Self, String> {
         let spec = object.get("spec").cloned().unwrap_or(Value::Null);
         bounds::NOTICE.value(&spec).map_err(|why| format!("spec: {why}"))?;
@@ -253,7 +253,7 @@ impl Notice {
             repeat: seconds("repeat", spec.repeat.as_deref(), "4h", 30 * 24 * 3600)?,
             cap: match spec.max_per_hour.unwrap_or(30) {
                 count @ 1..=100 => count as usize,
-                _ => return Err("spec.maxPerHour: it is not from 1 to 100".to_owned()),
+                _ => return Err("spec.maxPerHour: it must be from 1 to 100".to_owned()),
             },
             subject: template("subject", spec.template.subject.as_ref(), MAX_SUBJECT)?,
             body: template("body", spec.template.body.as_ref(), MAX_BODY)?,
@@ -393,7 +393,10 @@ mod tests {
         for (spec, part) in [
             (json!({}), "spec: missing field `target`"),
             (json!({"target": {}}), "spec.target: give one of"),
-            (json!({"target": smtp(&json!({})), "events": ["Faild"]}), "spec.events: \"Faild\" is none of Installed"),
+            (
+                json!({"target": smtp(&json!({})), "events": ["Faild"]}),
+                "spec.events: \"Faild\" must be one of Installed",
+            ),
             (json!({"target": smtp(&json!({})), "events": ["Recovered"]}), "spec.events"),
             (json!({"target": smtp(&json!({})), "window": "2h"}), "spec.window"),
             (json!({"target": smtp(&json!({})), "window": "soon"}), "spec.window: invalid duration"),

@@ -57,7 +57,7 @@ pub const EVENTS: [Known; 25] = [
         NoticeEvent::RolledBack,
         "RolledBack",
         true,
-        "An upgrade failed for good, and the release is back at the last good revision.",
+        "An upgrade failed permanently, and the release is back at the last good revision.",
     ),
     known(NoticeEvent::Uninstalled, "Uninstalled", true, "The custom resource is gone."),
     known(

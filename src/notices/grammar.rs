@@ -1,8 +1,9 @@
 //! The grammar of the templates of messages: a small part of minijinja's.
 //!
-//! The author of a notice can be anybody who may write one in a namespace. So a template is checked against what is allowed, and not against
-//! what is forbidden: an expression is a path, a text or a number, with filters behind it, and a condition compares one of these with a text
-//! or a number. Nothing can be bound to a list that the template itself makes, so no value of a template is larger than the facts.
+//! The author of a notice can be any user who can write one in a namespace. So a template is checked against a list of
+//! allowed parts, and not of forbidden ones: an expression is a path, a text or a number, followed by filters, and a
+//! condition compares one of these with a text or a number. Nothing can be bound to a list that the template itself
+//! makes, so no value of a template is larger than the facts.
 //!
 //! ```text
 //! tag        = "if" condition | "elif" condition | "else" | "endif" | "for" NAME "in" expression | "endfor"
@@ -25,7 +26,7 @@ const DIGITS: usize = 9;
 /// Checks a template.
 ///
 /// # Errors
-/// What is not part of the grammar, with its line.
+/// The part that is not in the grammar, with its line.
 pub fn check(text: &str) -> Result<(), String> {
     let mut rest = text;
     while let Some(at) = ["{{", "{%", "{#"].iter().filter_map(|opening| rest.find(opening)).min() {
@@ -77,7 +78,7 @@ struct Tokens<'t> {
 impl<'t> Tokens<'t> {
     /// Reads the tokens up to the closing sign. Returns them and the text after it.
     fn of(inside: &'t str, closing: &str) -> Result<(Self, &'t str), String> {
-        // A sign behind the opening one trims spaces.
+        // A sign after the opening one trims spaces.
         let mut rest = inside.strip_prefix(['-', '+']).unwrap_or(inside);
         let mut all = Vec::new();
         loop {

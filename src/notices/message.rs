@@ -36,7 +36,7 @@ pub struct Message {
     pub facts: Value,
 }
 
-/// A message with what came of the templates of its notice.
+/// A message with the result of the templates of its notice.
 #[derive(Clone, Debug)]
 pub struct Composed {
     /// The message.
@@ -76,7 +76,7 @@ pub fn compose(notice: &Notice, sender: Sender<'_>, entry: &Entry, templates: bo
     Composed { message, template_error }
 }
 
-/// A message by which somebody tests a notice.
+/// A message that tests a notice.
 pub fn test(notice: &Notice, sender: Sender<'_>, id: String, now: i64) -> Message {
     let line = Line {
         release: "Example.example.com/test".to_owned(),

@@ -1,4 +1,4 @@
-//! `Notice`: messages to people about what happens to the releases of a namespace.
+//! `Notice`: messages to people about events of the releases of a namespace.
 //!
 //! This module decides: it has the content of a notice ([`document`]), the state of a custom resource and its pods
 //! ([`facts`], [`pods`]), the changes between two checks ([`changes`]), the messages that follow ([`state`]) and their

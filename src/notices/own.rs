@@ -74,7 +74,7 @@ pub fn definition() -> Value {
                 ],
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
-                    "description": "Messages about what happens to the releases of a namespace.",
+                    "description": "Messages about events of the releases of a namespace.",
                     "required": ["spec"],
                     "properties": {
                         "apiVersion": {"type": "string"},

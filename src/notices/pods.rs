@@ -24,7 +24,7 @@ pub struct PodFacts {
     /// How often its containers were started again.
     #[serde(rename = "r", default)]
     pub restarts: u64,
-    /// How many of its containers have failed for good, beside the restarts.
+    /// How many of its containers have failed permanently, besides the restarts.
     #[serde(rename = "f", default)]
     pub failures: u64,
     /// How a container ended last, if not well: its exit code and the reason. It is not remembered.

@@ -32,7 +32,7 @@ const MAX_INCIDENTS: usize = 500;
 const MAX_TEXT: usize = 200;
 /// Messages in a row for which a template of the notice can fail. Further ones have the usual words.
 const MAX_TEMPLATE_FAILURES: u32 = 3;
-/// Incidents of which a message is said to be a part.
+/// Incidents that a message names.
 const MAX_REFERENCES: usize = 10;
 
 const HOUR: i64 = 3600;
@@ -212,7 +212,7 @@ impl NoticeState {
             .unwrap_or_default()
     }
 
-    /// Enters what came of the templates of this generation for one message: why one failed, if one did.
+    /// Enters the result of the templates of this generation for one message: the error, if one failed.
     pub fn note_templates(&mut self, generation: i64, error: Option<String>) {
         let count =
             self.templates.as_ref().filter(|known| known.generation == generation).map_or(0, |known| known.count);

@@ -1,4 +1,4 @@
-//! Tests of what a notice has seen and has to send.
+//! Tests of the events that a notice has seen, and of the messages that it has to send.
 
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ impl Run {
         );
     }
 
-    /// Sends what is due: the events of each message, with counts.
+    /// Sends due messages: the events of each message, with counts.
     fn send(&mut self) -> Vec<Vec<(NoticeEvent, u64)>> {
         let due: Vec<_> = self.state.due(self.now).cloned().collect();
         for entry in &due {
@@ -212,7 +212,7 @@ fn a_certificate_is_reported_if_it_stays_missing_and_its_end_if_it_was_reported(
     };
     see(&mut run, false);
     run.after(30);
-    // It is issued in time: nobody hears of it.
+    // It is issued in time: no message is sent.
     see(&mut run, true);
     assert_eq!(run.after(299), Vec::<Vec<_>>::new());
     assert_eq!(run.state.wakes(&run.notice, TIMES), Some(run.now + 1));

@@ -43,7 +43,7 @@ type TextFilter = fn(&str) -> String;
 pub struct Template(String);
 
 impl Template {
-    /// Reads a template of at most so many bytes.
+    /// Reads a template of at most this many bytes.
     ///
     /// # Errors
     /// Why it cannot be used.

@@ -32,7 +32,7 @@ impl Url {
     /// Reads a link. The error does not quote it: it may be secret.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn read(text: &str, tls: WebhookTls) -> Result<Self, String> {
         if text.len() > MAX_URL || !text.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(format!("it has more than {MAX_URL} bytes, or one that is not allowed in a link"));

@@ -88,7 +88,7 @@ impl<'a> ConditionsWriter<'a> {
         Self { list, now, generation }
     }
 
-    /// What they are by now.
+    /// Their present state.
     pub fn read(&self) -> Conditions<'_> {
         Conditions(&self.list)
     }

@@ -1,5 +1,6 @@
-//! What is read and written in the same way of every object of Kubernetes: what identifies it, the objects that a manifest text holds,
-//! conditions, patches, and paths to fields. Nothing here knows of releases, of kinds of custom resources or of the API server.
+//! The fields that are read and written in the same way for every object of Kubernetes: what identifies it, the objects that a manifest text holds,
+//! conditions, patches, and paths to fields. Nothing here knows of releases,
+//! of kinds of custom resources or of the API server.
 
 pub mod conditions;
 pub mod field_path;

@@ -24,7 +24,7 @@ pub enum Retry {
     Always,
 }
 
-/// The pause after so many failures in a row: 0.5 s, 1 s, 2 s … 5 min.
+/// The pause after a number of failures in a row: 0.5 s, 1 s, 2 s … 5 min.
 pub fn pause(failures: u64) -> Duration {
     let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
     FIRST_PAUSE.saturating_mul(1 << doublings).min(LAST_PAUSE)
@@ -86,7 +86,7 @@ pub fn failed(
     last
 }
 
-/// Whether so many failures end the attempts.
+/// Whether this many failures end the attempts.
 pub fn is_last(retry: Retry, failed: u64) -> bool {
     match retry {
         Retry::Never => true,

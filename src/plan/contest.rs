@@ -1,5 +1,5 @@
-//! Contested fields: somebody changes them as often as we repair them. They are reported, and repaired at growing intervals, until they
-//! stay.
+//! Contested fields: another client changes them as often as we repair them. They are reported, and repaired at growing
+//! intervals, until they stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub struct Contest(BTreeMap<ObjectId, Fight>);
 struct Fight {
     /// When it was repaired, seconds.
     repairs: Vec<i64>,
-    /// The fields that every repair since the first look concerned. Empty if somebody deletes the object itself.
+    /// The fields that every repair since the first look concerned. Empty if another client deletes the object itself.
     fields: Option<Vec<Survivor>>,
     /// Seconds; 0 if there is no contest.
     pause: i64,
@@ -36,7 +36,7 @@ struct Fight {
 }
 
 impl Contest {
-    /// Whether the next repair of an object needs a look at who owns the fields.
+    /// Whether the next repair of an object needs a check of the owners of its fields.
     pub fn is_suspect(&self, id: &ObjectId, now: i64) -> bool {
         self.0.get(id).is_some_and(|f| f.repairs.iter().filter(|at| **at > now - WINDOW).count() >= 2 || f.pause > 0)
     }

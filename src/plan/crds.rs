@@ -40,13 +40,13 @@ pub fn action(
         Crds::Replace if outcome.is_some_and(|outcome| differs(live, outcome)) => {
             Some(CrdAction::Replace(replacement(body, live)))
         }
-        // A definition without one of the chart's versions stays as it is. Nothing is waited for.
+        // A definition without one of the chart's versions stays as it is. The release does not wait for it.
         Crds::Create | Crds::Replace => (!served && serves(live, body)).then_some(CrdAction::Await),
     }
 }
 
-/// The definition that replaces an existing one: the chart's, with annotations and labels that others added. The certificate of a
-/// conversion webhook stays too: whoever made it, such as cert-manager, put it there.
+/// The definition that replaces an existing one: the chart's, with annotations and labels that others added. The
+/// certificate of a conversion webhook stays too: another client, such as cert-manager, put it there.
 pub fn replacement(body: &Map<String, Value>, live: &Value) -> Value {
     const CA: &str = "/spec/conversion/webhook/clientConfig";
     let mut new = live.clone();

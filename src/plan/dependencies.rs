@@ -17,7 +17,7 @@ pub const NOT_READY: &str = "DependencyNotReady";
 pub const CYCLE: &str = "DependencyCycle";
 /// Reason of conditions: all of them are ready.
 pub const READY: &str = "DependenciesReady";
-/// Custom resources that are looked at to find a cycle.
+/// Custom resources that are checked to find a cycle.
 const MAX_VISITED: usize = 200;
 
 /// The facts about a custom resource that another one needs.
@@ -25,7 +25,7 @@ const MAX_VISITED: usize = 200;
 pub enum DependencyState {
     /// Not yet whether it exists.
     Unknown,
-    /// It does not exist, or nobody serves it; why, as a sentence.
+    /// It does not exist, or no operator serves it; why, as a sentence.
     Missing(String),
     /// It is being deleted.
     Deleting,
@@ -38,7 +38,7 @@ pub enum DependencyState {
     },
 }
 
-/// A dependency of a custom resource, and what came of it.
+/// A dependency of a custom resource, and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Needed {
     /// `Kind.group` of the other.

@@ -182,7 +182,7 @@ impl Hook {
         let last = &self.record.last_run;
         match last.event.as_deref() {
             Some(of) if of == event.as_str() => last.phase,
-            // Helm's record has only the last run of a hook. One that runs behind an operation has run before it.
+            // Helm's record has only the last run of a hook. One that runs after an operation has run before it.
             Some(of) if of.strip_prefix("post-").is_some_and(|operation| event.is_before(operation)) => {
                 Phase::Succeeded
             }

@@ -1,4 +1,4 @@
-//! A row for each state of a hook, and what follows.
+//! A row for each state of a hook, and the next step.
 
 use super::{Hook, HookEvent, Progress, next, running};
 use crate::mask::Text;

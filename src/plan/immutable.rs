@@ -1,4 +1,4 @@
-//! Immutable fields: which fields of an object cannot be changed, and what it would cost to recreate the object.
+//! Immutable fields: the fields of an object that cannot be changed, and the cost of recreating the object.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub fn remake(gvk: &Gvk) -> (Remake, &'static str) {
 }
 
 /// The fields below `field` that differ between `wanted` and `live`. `why` is the API server's sentence, which for some kinds
-/// names in quotes what may be changed.
+/// names in quotes the fields that may be changed.
 pub fn changed(live: &Value, wanted: &Value, field: &str, why: &str) -> Vec<String> {
     let parts = field.split(['.', '[', ']']).filter(|part| !part.is_empty());
     let pointer = parts.fold(String::new(), |pointer, part| pointer + "/" + part);
@@ -93,7 +93,7 @@ pub fn differ_in_labels(live: &Value, wanted: &Value) -> bool {
     contains(&Value::Array(old), &Value::Array(new))
 }
 
-/// Whether `live` contains all of `wanted`, beside defaults.
+/// Whether `live` contains all of `wanted`, besides defaults.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {

@@ -51,8 +51,9 @@ pub fn autoscaled(objects: &[Stamped]) -> BTreeSet<ObjectId> {
 
 /// The object that is sent for an existing one with these `managed` fields; `None` if it is sent whole.
 ///
-/// `zero` says that it has no replicas and nobody owns that, see [`managers::is_scaled_to_zero`]. `previous` is the object in the last record. If the chart changes its number of replicas, that number is applied, unless an
-/// autoscaler of the release sets the replicas.
+/// `zero` says that it has no replicas and no manager owns that, see [`managers::is_scaled_to_zero`]. `previous` is the
+/// object in the last record. If the chart changes its number of replicas, that number is applied, unless an autoscaler
+/// of the release sets the replicas.
 pub fn leave(
     object: &Stamped,
     previous: Option<&Stamped>,

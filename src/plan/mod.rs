@@ -459,7 +459,7 @@ fn uninstall(facts: &SituationFacts, desired: &Desired) -> Plan {
     Plan::new(Verb::Uninstall, newest, steps)
 }
 
-/// Deletes what the release has or had, in the reverse order of its installation.
+/// Deletes the objects that the release has or had, in the reverse order of its installation.
 fn remove_all(facts: &SituationFacts, desired: &Desired) -> Vec<PlanStep> {
     let recorded: BTreeMap<&ObjectId, &Stamped> =
         desired.previous.iter().flatten().chain(&desired.objects).map(|o| (&o.id, o)).collect();

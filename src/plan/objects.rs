@@ -56,7 +56,7 @@ fn is_news(facts: &SituationFacts, id: &ObjectId, reference: &Reference) -> bool
     !reference.finished && facts.live.get(id).map_or_else(|| has_ended(facts, id, reference), finished)
 }
 
-/// Marks in an inventory what has finished.
+/// Marks in an inventory the objects that have finished.
 pub fn note_finished(facts: &SituationFacts, inventory: &mut Inventory) {
     for (id, reference) in &mut inventory.0 {
         reference.finished |= is_news(facts, id, reference);

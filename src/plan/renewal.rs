@@ -6,8 +6,8 @@ use crate::names;
 /// Annotation of an object of a chart: when it is to be recreated, in seconds since 1970.
 pub const RENEW_AFTER: &str = names::RENEW_AFTER;
 
-/// When the first of these objects is to be recreated. A time in the past asks for nothing: the rendering that said so has just been
-/// done, and the next one would say it again.
+/// When the first of these objects is to be recreated. A time in the past requires nothing: the rendering that gave it
+/// has just been done, and the next one would say it again.
 pub fn next(objects: &[Stamped], now: i64) -> Option<i64> {
     let of = |object: &Stamped| {
         let annotation = object.body.get("metadata")?.get("annotations")?.get(RENEW_AFTER)?;

@@ -53,9 +53,9 @@ pub enum Phase {
     Progressing,
     /// The policy says so.
     Paused,
-    /// More have failed than may, and no further one moves.
+    /// Too many have failed, and no further one moves.
     Stopped,
-    /// More have failed than may, and all go back to the chart before.
+    /// Too many have failed, and all return to the chart before.
     RollBack,
 }
 
@@ -83,7 +83,7 @@ pub struct Decision<K> {
     pub look_at: Option<i64>,
 }
 
-/// Decides what is done next. Times are in seconds since 1970.
+/// Decides the next action. Times are in seconds since 1970.
 pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[RolloutMember<K>], now: i64) -> Decision<K> {
     let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     let mut times = Vec::new();
@@ -119,7 +119,7 @@ pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[RolloutMember<K>], no
         Decision { phase, go, look_at: times.iter().copied().chain(new).min() }
     };
     if failed > policy.max_failures {
-        // Once nobody waits, the roll-out is over, and what fails later is not its matter.
+        // Once no custom resource waits, the roll-out is over, and later failures do not count.
         let goes_back = policy.on_failure == OnFailure::RollBack && !waiting.is_empty();
         let phase = if goes_back { Phase::RollBack } else { Phase::Stopped };
         return decided(phase, Vec::new());
@@ -231,11 +231,11 @@ mod tests {
             (&one, vec![("a", Moves(1000)), ("b", Waits)], Phase::Progressing, vec![], Some(1600)),
             (&one, vec![("a", Ready(900)), ("b", Waits)], Phase::Progressing, vec!["b"], Some(1600)),
             (&one, vec![("a", Ready(900)), ("b", Ready(900))], Phase::Complete, vec![], None),
-            // One that is left keeps nobody from being complete.
+            // One that remains does not prevent completion.
             (&one, vec![("a", Ready(900)), ("b", Left("x".into()))], Phase::Complete, vec![], None),
             // One failure stops, unless it may fail.
             (&two, vec![("a", failed()), ("b", Waits), ("c", Moves(990))], Phase::Stopped, vec![], Some(1590)),
-            // One that may fail holds the others, unless it may.
+            // One that may fail holds the others, unless its failure is allowed.
             (&two, vec![("a", Tries(990)), ("b", Waits)], Phase::Progressing, vec![], Some(1590)),
             (
                 &json!({"maxFailures": 1, "maxConcurrent": 2}),

@@ -1,4 +1,4 @@
-//! The state of a release, from what the caches know.
+//! The state of a release, from the facts in the caches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::release::secret::Revision;
 #[derive(Clone, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and the table of situations reads them one by one"
+    reason = "each is a separate fact, and the table of situations reads them one by one"
 )]
 pub struct SituationFacts {
     /// uid of the custom resource.
@@ -53,7 +53,7 @@ pub struct SituationFacts {
     pub busy: bool,
     /// The revisions, oldest first.
     pub history: Vec<Revision>,
-    /// Digest of what the release would be rendered from; `None` when there is no usable chart.
+    /// Digest of the inputs of a rendering of the release; `None` when there is no usable chart.
     pub inputs: Option<Box<str>>,
     /// The attempts for these inputs are spent: nothing is tried again until they change (docs/design/applying.md A3).
     pub spent: bool,
@@ -105,7 +105,7 @@ pub enum Situation {
     RollBack(u64),
     /// The first installation failed permanently, and is uninstalled.
     Abandoned,
-    /// Objects are not what the deployed revision says.
+    /// Objects differ from the deployed revision.
     Drifted(Vec<Drift>),
     /// The newest revision is for these inputs and is not finished.
     Unfinished,

@@ -75,8 +75,8 @@ pub fn stamp(object: &Object, namespaced: bool, owner: &Owner) -> Stamped {
     Stamped { id, body, kept }
 }
 
-/// Moves `stringData` into `data` in base64, as the API server does. If it were applied as it is, nobody would own its fields,
-/// and neither drift nor the removal of a key would be seen (tried on 1.36).
+/// Moves `stringData` into `data` in base64, as the API server does. If it were applied as it is, no manager would own
+/// its fields, and neither drift nor the removal of a key would be seen (tried on 1.36).
 fn encode_string_data(body: &mut Map<String, Value>) {
     let all_text = body.get("stringData").and_then(Value::as_object).is_some_and(|d| d.values().all(Value::is_string));
     if !all_text {

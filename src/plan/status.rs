@@ -1,4 +1,4 @@
-//! The status of a custom resource: a pure function of the last status and of what the pass found and did.
+//! The status of a custom resource: a pure function of the last status and of the findings and actions of the pass.
 //!
 //! The conditions `Initialized Deployed ReleaseFailed Irreconcilable` and their reasons are helm-operator's
 //! (`internal/helm/types/types.go`, operator-sdk 1.42); `Ready Reconciling Stalled` are those that kstatus reads.
@@ -86,7 +86,8 @@ pub struct Report<'a> {
     pub operations: Option<&'a operations::status::OperationsStatus>,
     /// The message about annotations that the kind does not allow.
     pub refused: Option<&'a str>,
-    /// The notices whose messages about it wait because their targets do not take them; `None` if that is not known yet.
+    /// The notices whose messages about it wait because their targets do not accept them; `None` if that is not known
+    /// yet.
     pub undelivered: Option<&'a [String]>,
     /// The custom resources that it needs.
     pub dependencies: &'a [Needed],
@@ -205,7 +206,7 @@ pub fn status(report: &Report<'_>) -> Map<String, Value> {
     status
 }
 
-/// Latches that are written alone stay as they are: what a pass knows of them may be outdated by now.
+/// Latches that are written alone stay as they are: the facts that a pass has about them may be outdated by now.
 fn keep_latches(members: &mut Map<String, Value>, told: &MembersStatus, old: &Map<String, Value>) {
     for name in &told.latched_alone {
         let Some(Value::Object(entry)) = members.get_mut(name) else { continue };
@@ -242,8 +243,9 @@ fn ends_attempts(report: &Report<'_>) -> bool {
     !goes_on && report.verb != Verb::RollBack && report.dry_run.is_none() && report.waiting.is_none()
 }
 
-/// Whether the chart renders again, after an object that it looks up has come, and a hook is waited for. The digest of the inputs is the
-/// same as that of the failure, which would otherwise keep the pass after the hook from applying anything.
+/// Whether the chart renders again, after an object that it looks up has appeared, and the release waits for a hook.
+/// The digest of the inputs is the same as that of the failure, which would otherwise keep the pass after the hook from
+/// applying anything.
 fn renders_again(report: &Report<'_>) -> bool {
     let renders = matches!(report.verb, Verb::Install | Verb::Upgrade) && report.dry_run.is_none();
     renders && report.waiting.is_some() && attempts::reason(report.old) == Some("RenderError")
@@ -446,7 +448,7 @@ fn ready_conditions(report: &Report<'_>, spent: bool, conditions: &mut Condition
     }
 }
 
-/// Whether a hook that failed holds a deletion, and runs again. `Ready` still has what it said.
+/// Whether a hook that failed holds a deletion, and runs again. `Ready` still has its message.
 fn is_held_by_a_hook(report: &Report<'_>) -> bool {
     let failed = attempts::read(report.old, report.attempt).failed > 0;
     report.verb == Verb::Uninstall && failed && attempts::reason(report.old) == Some("HookFailed")
@@ -496,7 +498,7 @@ fn member_conditions(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>)
     }
 }
 
-/// Present only while true: what an operation waits for before it begins, and why one failed.
+/// Present only while true: why an operation waits before it begins, and why one failed.
 fn operation_conditions(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     let Some(told) = report.operations else { return };
     for (name, said) in [("OperationPending", &told.pending), ("OperationFailed", &told.failed)] {

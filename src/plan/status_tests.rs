@@ -279,7 +279,7 @@ fn messages_that_wait_are_a_condition_which_stays_until_more_is_known() {
     let found = condition(&failing, "NoticesFailing").unwrap();
     assert_eq!((&found["status"], &found["reason"]), (&json!("True"), &json!("SendFailed")));
     assert!(found["message"].as_str().unwrap().contains("do not accept them: a;"), "{found}");
-    assert_eq!(patch(&failing, &with(&failing, Some(&names[..1]))), None, "the same again is no write");
+    assert_eq!(patch(&failing, &with(&failing, Some(&names[..1]))), None, "the same status again causes no write");
     assert_eq!(with(&failing, None), failing, "after a restart");
     assert_eq!(condition(&with(&failing, Some(&[])), "NoticesFailing"), None);
     let many = with(&old, Some(&names));

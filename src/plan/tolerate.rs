@@ -94,11 +94,7 @@ impl fmt::Display for Fault {
                     f,
                     "{path} exists more than once, which server-side apply does not accept; only the last one is kept"
                 )?;
-                if lost.is_empty() {
-                    Ok(())
-                } else {
-                    write!(f, ", and what refers to {} finds nothing", lost.join(", "))
-                }
+                if lost.is_empty() { Ok(()) } else { write!(f, ", and references to {} find nothing", lost.join(", ")) }
             }
         }
     }
@@ -186,7 +182,7 @@ fn correct_one(object: &mut Value, line: &str, twins: &mut Twins) -> Option<Faul
     (items.len() < before).then(|| Fault::Duplicate(duplicate()))
 }
 
-/// Restores all items in the lists of an object that was created with the last ones. Items of others stay behind them.
+/// Restores all items in the lists of an object that was created with the last ones. Items of others stay after them.
 pub fn restore(object: &mut Value, twins: &Twins) {
     for (path, list) in twins.lists.iter().filter(|(_, list)| !list.keys.is_empty()) {
         let Some(Value::Array(items)) = at(object, path) else { continue };
@@ -203,7 +199,7 @@ pub fn restore(object: &mut Value, twins: &Twins) {
     }
 }
 
-/// Whether everything wanted is there.
+/// Whether everything wanted exists.
 fn is_within(wanted: &Value, there: &Value) -> bool {
     match (wanted, there) {
         (Value::Object(wanted), Value::Object(there)) => {
@@ -221,8 +217,8 @@ fn names_beside(items: &[Value], last: usize, counts: impl Fn(&Value) -> bool) -
     others.filter_map(|(_, item)| name(item)).filter(|name| Some(name) != kept.as_ref()).collect()
 }
 
-/// A variable that is there several times may refer to the one before it, as in `$(PATH):/more`: the kubelet expands them in
-/// order. The last one gets the value that it would have.
+/// A variable that exists several times may refer to the one before it, as in `$(PATH):/more`: the kubelet expands them
+/// in order. The last one gets the value that it would have.
 fn expand(items: &mut [Value], last: usize, counts: impl Fn(&Value) -> bool) {
     let mut value: Option<String> = None;
     for item in items[..=last].iter_mut().filter(|item| counts(item)) {
@@ -246,7 +242,7 @@ fn expand(items: &mut [Value], last: usize, counts: impl Fn(&Value) -> bool) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
     Exact,
-    /// It leaves out what the API server adds, such as `protocol: TCP`.
+    /// It leaves out fields that the API server adds, such as `protocol: TCP`.
     Partly,
     Not,
 }
@@ -418,7 +414,7 @@ mod tests {
         let fault =
             ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=3001,protocol=\"TCP\"]";
         let (_, said) = corrected(&containers(&json!({"name": "a", "ports": ports})), fault).unwrap();
-        assert!(said[0].ends_with("only the last one is kept, and what refers to http finds nothing"), "{said:?}");
+        assert!(said[0].ends_with("only the last one is kept, and references to http find nothing"), "{said:?}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Hooks that nobody runs. Helm skips a document if it does not know one of its hook names. So a misspelt name makes an
-//! object vanish without a message.
+//! Hooks that no program runs. Helm skips a document if it does not know one of its hook names. So a misspelt name
+//! makes an object vanish without a message.
 
 use crate::members::document::{self, ScaleEvent};
 use crate::release::status_fields;
@@ -25,7 +25,7 @@ pub fn describe(unknown: &[Hook]) -> Vec<String> {
             .into_iter()
             .chain(ScaleEvent::ALL.map(ScaleEvent::as_str))
             .chain([document::MEMBERS, status_fields::STATUS]);
-        let meant = nearest(event, names).map(|name| format!("; {name:?} may be meant")).unwrap_or_default();
+        let meant = nearest(event, names).map(|name| format!("; did you mean {name:?}?")).unwrap_or_default();
         let (kind, name) = (&hook.manifest.kind, &hook.manifest.name);
         sentences.push(format!(
             "{kind} {name}: neither Helm nor Tillerman knows the hook {event:?}, so the object is never created{meant}"
@@ -54,12 +54,12 @@ mod tests {
         for (events, expected) in [
             (
                 &["post-instal"][..],
-                Some("\"post-instal\", so the object is never created; \"post-install\" may be meant"),
+                Some("\"post-instal\", so the object is never created; did you mean \"post-install\"?"),
             ),
             (&["somebody-elses"], Some("\"somebody-elses\", so the object is never created")),
             (
                 &["post-install", "after-raedy"],
-                Some("\"after-raedy\", so the object is never created; \"after-ready\" may be meant"),
+                Some("\"after-raedy\", so the object is never created; did you mean \"after-ready\"?"),
             ),
             (&["members"], None),
             (&["status"], None),

@@ -1,7 +1,7 @@
 //! Values whose content is objects of any kind, such as `extraDeploy`.
 //!
-//! An object of a kind that nobody has is put into the values whose names suggest it, in each form in which charts take objects. Where it
-//! comes out, the value brings objects.
+//! An object of a kind that does not exist is put into the values whose names suggest it, in each form in which charts
+//! take objects. Where it comes out, the value brings objects.
 
 use super::granted::nest;
 use super::render::{self, Made};

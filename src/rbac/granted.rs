@@ -1,7 +1,8 @@
 //! The rules that the Roles of a chart grant, and the roles that its bindings bind.
 //!
-//! Kubernetes lets nobody create a Role that grants more than they have themselves. So an operator has to have what the Roles of its chart
-//! grant: these rules are copied. A role that the chart binds and does not define needs the verb `bind` on it.
+//! Kubernetes lets no client create a Role that grants more rights than the client has. So an operator must have the
+//! rights that the Roles of its chart grant: these rules are copied. A role that the chart binds and does not define
+//! needs the verb `bind` on it.
 //!
 //! Which rules a Role has depends on values, more than which kinds there are. So the chart is rendered with each of its flags turned on,
 //! one at a time: only those templates that make Roles and bindings.
@@ -107,7 +108,7 @@ pub(crate) fn nest(path: &[String], value: Value) -> Values {
 }
 
 impl Granted {
-    /// Adds what the objects of one rendering grant and bind.
+    /// Adds the rules and roles that the objects of one rendering grant and bind.
     fn add(&mut self, objects: &[Rendered], seen: &mut BTreeSet<String>) {
         let ours: Vec<&Rendered> =
             objects.iter().filter(|o| o.pair.group == GROUP && KINDS.contains(&o.pair.kind.as_str())).collect();

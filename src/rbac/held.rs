@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::rules::Policy;
 
-/// The rules of somebody in one namespace, as the `status` of a `SelfSubjectRulesReview` lists them.
+/// The rules of an account in one namespace, as the `status` of a `SelfSubjectRulesReview` lists them.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
     rules: Vec<HeldRule>,

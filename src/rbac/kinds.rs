@@ -22,7 +22,7 @@ const fn cluster(group: &'static str, kind: &'static str, plural: &'static str) 
 }
 
 /// The kinds of Kubernetes 1.36 that can be made and deleted (`api/discovery` of its sources). A test on the API server compares them
-/// with what it serves.
+/// with the served kinds.
 pub const BUILT_IN: &[Row] = &[
     namespaced("", "ConfigMap", "configmaps"),
     namespaced("", "Endpoints", "endpoints"),

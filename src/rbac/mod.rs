@@ -1,5 +1,5 @@
-//! The rights that an operator needs for a chart: everything that the chart can render, what its templates look up, what its own Roles
-//! grant, and what the operator needs for itself.
+//! The rights that an operator needs for a chart: for everything that the chart can render, for the lookups of its
+//! templates, for the rules that its own Roles grant, and for the operator itself.
 //!
 //! A kind counts if the chart renders it with its defaults or with one of its values files, or if a template or a helper that a template
 //! may call has a document of it. Nothing here asks a cluster. Objects that only values decide (`extraDeploy`) cannot
@@ -113,7 +113,8 @@ pub struct Rights {
 const OURS: &str = "tillerman.dev";
 const NOTICE: &str = "Notice";
 
-/// Whether a `Members` document has the driver that labels pods. If none is rendered, nobody knows which driver one would have.
+/// Whether a `Members` document has the driver that labels pods. If none is rendered, it is unknown which driver one
+/// would have.
 fn labels_members(made: &[Made]) -> bool {
     let objects = made.iter().filter_map(|made| made.result.as_ref().ok()).flatten();
     let drivers: Vec<_> = objects

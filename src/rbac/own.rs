@@ -21,7 +21,7 @@ pub struct Served {
 
 /// How the operator is run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 pub struct RunSettings {
     /// The custom resources that it serves.
     pub served: BTreeSet<Served>,

@@ -1,4 +1,4 @@
-//! Roles and bindings as YAML, each rule with a comment that says what it is for.
+//! Roles and bindings as YAML, each rule with a comment about its purpose.
 
 use super::rules::{Rule, flow, merge, scalar};
 use super::{Reach, Rights};

@@ -90,7 +90,7 @@ pub enum Part {
     Granted,
 }
 
-/// A rule, and what it is for.
+/// A rule, and its purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Where it is needed.
@@ -103,8 +103,8 @@ pub struct Rule {
     pub why: Vec<String>,
 }
 
-/// The rules of one role: what another rule has already is left out, and rules of a part that differ in their resources or groups only are
-/// joined.
+/// The rules of one role: rights that another rule has already are left out, and rules of a part that differ in their
+/// resources or groups only are joined.
 pub fn merge(mut rules: Vec<Rule>) -> Vec<Rule> {
     rules.sort_by_key(|rule| rule.part);
     let mut merged: Vec<Rule> = Vec::new();

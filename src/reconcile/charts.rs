@@ -44,7 +44,7 @@ pub struct Loaded {
 }
 
 /// The parts of the cluster that a chart reads, judged by its text; when in doubt, the answer is yes. The operator must
-/// not render a chart that does not read `.Capabilities` again because somebody installed a custom resource definition
+/// not render a chart that does not read `.Capabilities` again because a client installed a custom resource definition
 /// (docs/design/applying.md A4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reads {
@@ -295,7 +295,7 @@ fn proven(data: Vec<u8>, proof: &Proof) -> Result<Vec<u8>, SourceError> {
     }
 }
 
-/// Fetches the archive behind a link, with the credentials that Helm would use. The content of the archive runs with
+/// Fetches the archive at a link, with the credentials that Helm would use. The content of the archive runs with
 /// the operator's rights, so its origin must be authentic: the link must use https, unless a digest or a keyring proves
 /// the archive.
 fn fetch(wanted: &WantedChart, proof: &Proof, credentials: &Credentials) -> Result<Vec<u8>, SourceError> {

@@ -38,7 +38,7 @@ pub enum Error {
     HooksUnknown(Text),
     /// The objects did not get ready in time.
     NotReady(Text),
-    /// The record does not match what the chart renders, or the two cannot be compared.
+    /// The record does not match the rendered chart, or the two cannot be compared.
     Unverified {
         /// The revision of the record.
         revision: u64,
@@ -49,7 +49,7 @@ pub enum Error {
     NotAllowed(String),
     /// Slow renderings use all of their slots.
     Busy(String),
-    /// A source of values does not contain what it should.
+    /// A source of values has invalid content.
     Values(String),
     /// A request failed.
     Api(ApiError),
@@ -88,7 +88,8 @@ impl Error {
             }
             Self::Hook { event, hook, why, .. } => Text::own(format!("{event} hook {hook} failed: ")).and(why.clone()),
             Self::HooksUnknown(why) => Text::own(format!(
-                "nothing is deleted, because the delete hooks of the release are not known. {HOW_TO_GO_ON} The reason: "
+                "the operator deletes nothing, because the delete hooks of the release are not known. {HOW_TO_GO_ON} \
+                The reason: "
             ))
             .and(why.clone()),
             Self::NotReady(why) => Text::own("not ready in time: ").and(why.clone()),

@@ -1,12 +1,12 @@
 //! The operator's current work, in a file that outlives its process.
 //!
 //! An input that ends the process (by all its memory, by a fault that cannot be caught) is still there when the next process starts, and
-//! would end that one too, for everybody. So the operator notes before each piece of work what it works on, and removes the note
-//! afterwards. A process that starts finds the notes of the one that was ended:
+//! would end that one too, for all custom resources. So the operator writes a note before each piece of work, and
+//! removes it afterwards. A process that starts finds the notes of the one that was ended:
 //!
-//! - What was being worked on at one end is a suspect. Suspects are worked on one at a time, so the next end names the one that is guilty.
-//!   A suspect that was worked on again and again for a minute without an end is a suspect no longer.
-//! - What was being worked on at two ends is set aside until its input changes, and reported.
+//! - The work in progress at one end is a suspect. Suspects are worked on one at a time, so the next end names the one
+//!   that is guilty. A suspect that was worked on again and again for a minute without an end is a suspect no longer.
+//! - Work in progress at two ends is set aside until its input changes, and reported.
 //!
 //! A note is lost with the machine, which is harmless. Nothing is written at rest.
 
@@ -117,7 +117,7 @@ impl Drop for Working {
 }
 
 impl Journal {
-    /// Opens the journal in a folder, and reads what the process before left in it.
+    /// Opens the journal in a folder, and reads the notes that the earlier process left in it.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -215,7 +215,7 @@ impl Inner {
         }
     }
 
-    /// Replaces a note. The page cache keeps what is written when the process ends, so nothing is waited for.
+    /// Replaces a note. The page cache keeps written data when the process ends, so the operator waits for nothing.
     fn write(&self, notes: &mut [Option<Note>], at: usize, note: Option<Note>) {
         let text = note.as_ref().map(Note::text).unwrap_or_default();
         notes[at] = note;

@@ -44,7 +44,7 @@ use crate::template::yaml;
 /// How long the caches may take to know the release.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often the caches are looked at while nothing is heard of them.
+/// The pause between two checks of the caches without an event.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The uid of a custom resource that does not exist yet.
@@ -137,11 +137,11 @@ pub struct ObjectChange {
     pub before: String,
     /// As it would be.
     pub after: String,
-    /// Only what says whose it is changes: labels, annotations and the owner.
+    /// Only the marks of its owner change: labels, annotations and the owner reference.
     pub is_mark: bool,
 }
 
-/// Asks what the next pass would do.
+/// Asks for the work of the next pass.
 ///
 /// # Errors
 /// A sentence: the API server cannot be used, or the custom resource does not exist.
@@ -189,7 +189,8 @@ pub async fn preview(wanted: PreviewTarget, config: Config) -> Result<Preview, S
     Ok(Box::pin(look(observed, notes, &ctx)).await)
 }
 
-/// The kind as it counts here: a person who asks wants the newest chart, and what would be done if the release were not paused.
+/// The kind as it counts here: a person who asks wants the newest chart, and the work as if the release were not
+/// paused.
 fn as_asked(mut kind: Kind, of: &Gvk, notes: &mut Vec<String>) -> Kind {
     if kind.gvk == *of {
         if kind.rollout.take().is_some() {
@@ -223,7 +224,8 @@ async fn known(
                 return Err(format!("there is no {} {}", ctx.kinds.get(key.kind).gvk().kind, key.name));
             };
             observed.follow(ctx);
-            // A list that has not ended yet does not count as drift. The operator looks again when it has; here it is waited for.
+            // A list that has not ended yet does not count as drift. The operator checks again when it has; the preview
+            // waits for it.
             let is_seen = observed.facts.unsynced.is_empty() || observed.blind.is_some();
             if is_late || observed.facts.busy || is_seen && observed.situation != Situation::Waiting {
                 return Ok(observed);
@@ -447,8 +449,8 @@ async fn changes(observed: &Verified, prepared: &Prepared, plan: &Plan, preview:
     }
 }
 
-/// The visible part of an object; `None` if it stays as it is. `masked` is the text without what is secret, or `None`
-/// for one that must not be shown.
+/// The visible part of an object; `None` if it stays as it is. `masked` is the text without secrets, or `None` for one
+/// that must not be shown.
 fn change(
     id: ObjectId,
     fate: Fate,
@@ -483,7 +485,7 @@ fn is_secret(id: &ObjectId) -> bool {
     id.gvk.group.is_empty() && &*id.gvk.kind == "Secret"
 }
 
-/// An object without what the API server writes, and what kubectl remembers.
+/// An object without the fields that the API server writes, and the annotation of kubectl.
 fn bare(mut object: Value) -> Value {
     let Some(body) = object.as_object_mut() else { return object };
     body.shift_remove("status");
@@ -503,7 +505,7 @@ fn bare(mut object: Value) -> Value {
     object
 }
 
-/// An object without what says whose it is.
+/// An object without the marks of its owner.
 fn unmarked(mut object: Value) -> Value {
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.shift_remove("ownerReferences");

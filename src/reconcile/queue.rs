@@ -1,8 +1,8 @@
 //! The queue of releases that wait for a pass. It works like client-go's workqueue: a key waits at most once, a key
 //! never has two passes at the same time, and a key that failed returns after its own, growing pause.
 //!
-//! One task, [`Queue::follow`], handles what is due by the clock. Workers have no timers: a thousand releases at rest
-//! do not wake any worker.
+//! One task, [`Queue::follow`], handles keys that are due by the clock. Workers have no timers: a thousand releases at
+//! rest do not wake any worker.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
@@ -420,7 +420,7 @@ mod tests {
         assert_eq!(queue.next().await, Some(key("a")));
     }
 
-    /// Follows the clock beside the test. Returns what the checks of resting keys answer.
+    /// Follows the clock in another task than the test. Returns the results of the checks of resting keys.
     fn follow(queue: &Arc<Queue>, looks: &Arc<AtomicUsize>, is_as_it_should_be: bool) {
         let (queue, looks) = (Arc::clone(queue), Arc::clone(looks));
         tokio::spawn(async move {
@@ -609,7 +609,7 @@ mod tests {
         queue.done(&key("a"), Some(Duration::ZERO));
         queue.next().await;
         queue.done(&key("b"), None);
-        // Nobody follows the clock of this queue.
+        // No task follows the clock of this queue.
         assert!(matches!(queue.stuck(Duration::ZERO), Some(Stuck::Clock(_))));
         assert_eq!(queue.stuck(long), None);
     }

@@ -121,7 +121,7 @@ impl Renderer {
         Err(Error::Renderer(format!("rendering took more than {} seconds", self.deadline.as_secs())))
     }
 
-    /// Drops what is remembered of a deleted custom resource.
+    /// Drops the facts about a deleted custom resource.
     pub fn forget(&self, key: &ReleaseKey) {
         self.known().remove(key);
     }

@@ -94,7 +94,7 @@ impl Served {
             RolloutState { kept: Some(target.digest.clone()), others, withdrawn, ..RolloutState::default() };
     }
 
-    /// Notes that a chart failed: nobody gets it.
+    /// Notes that a chart failed: no custom resource gets it.
     pub fn withdraw(&self, digest: &str) {
         self.rollout().withdrawn.insert(digest.to_owned());
     }
@@ -148,7 +148,7 @@ impl Served {
         self.rollout().checks.insert(key.clone(), Check { uid, generation, digest, found });
     }
 
-    /// Drops what is noted of a custom resource that is gone.
+    /// Drops the notes about a custom resource that is gone.
     pub fn forget(&self, key: &ReleaseKey) {
         let mut state = self.rollout();
         state.granted.remove(key);

@@ -22,7 +22,7 @@ use crate::cluster::watch::Manner;
 use crate::kind::allow::Allow;
 use crate::telemetry::metrics::Metrics;
 
-/// The state that passes and watches share: access to the cluster, and what the operator knows about it.
+/// The state that passes and watches share: access to the cluster, and the operator's facts about it.
 pub struct Shared {
     /// The API server.
     pub cluster: Cluster,

@@ -54,7 +54,7 @@ impl Tasks {
         group.spawn(self.guarded(name.into(), true, task));
     }
 
-    /// Wraps a task so that the operator ends if the task panics, or if it ends and may not.
+    /// Wraps a task so that the operator ends if the task panics, or if it ends and must not end.
     pub fn guarded(
         &self,
         name: Arc<str>,
@@ -195,7 +195,7 @@ mod tests {
             (false, true, Some("the task \"clock\" panicked at ")),
         ] {
             let tasks = Tasks::new(CancellationToken::new());
-            tasks.guarded("clock".into(), may_end, async move { assert!(!panics, "it shall") }).await;
+            tasks.guarded("clock".into(), may_end, async move { assert!(!panics, "the test panics") }).await;
             let fault = tasks.fault();
             assert_eq!(fault.is_some(), expected.is_some(), "{fault:?}");
             assert!(fault.unwrap_or_default().starts_with(expected.unwrap_or_default()));

@@ -1,7 +1,7 @@
-//! Records are data, not orders. Everybody who may edit the Secrets of a namespace can write any object, hook or
+//! Records are data, not orders. Every user who can edit the Secrets of a namespace can write any object, hook or
 //! operation into a record, and the operator would act on it with its own rights. So a record counts as it is only in
-//! the version in which this process wrote it. Any other version is compared with what the current chart renders before
-//! the operator uses anything from it.
+//! the version in which this process wrote it. Any other version is compared with the rendering of the current chart
+//! before the operator uses anything from it.
 //!
 //! With the inputs that the record names, the chart renders the content of the record, except for random parts. If it
 //! does not, the release is rendered and recorded again. If the inputs differ, as for the revision to roll back to, the
@@ -42,8 +42,8 @@ const RENDERINGS: usize = 4;
 /// How far the clock of each rendering is ahead of the previous one, so that every part of a date differs.
 const AHEAD: Duration = Duration::from_secs(397 * 86_400 + 3_661);
 
-/// Groups whose objects grant rights or change what others write. Their content is never taken from a record unless the
-/// chart renders exactly the same.
+/// Groups whose objects grant rights or change the writes of others. Their content is never taken from a record unless
+/// the chart renders exactly the same.
 const PRIVILEGED: [&str; 4] =
     ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "rbac.authorization.k8s.io"];
 
@@ -162,7 +162,7 @@ fn is_unread(observed: &Observed) -> bool {
     waits_for_hooks(observed) && facts.foreign.is_none() && is_unread && facts.live.values().any(exists)
 }
 
-/// Refuses a deletion without a record if the chart has hooks for it: nobody knows what they would be.
+/// Refuses a deletion without a record if the chart has hooks for it: they are unknown.
 async fn look_for_hooks(observed: &Observed, ctx: &Context) -> Result<(), Error> {
     let refused = |why: Text| Err(Error::HooksUnknown(Text::own("the release record cannot be read, and ").and(why)));
     let noted = Arc::default();
@@ -197,7 +197,8 @@ fn in_question(observed: &Observed) -> Option<Revision> {
     }
     let head = observed.facts.history.last()?;
     let has_orders = head.members.is_some() || head.operations.is_some();
-    // A status shows only what the chart names. As long as nothing new is to be shown, no comparison is needed.
+    // A status shows only the facts that the chart names. As long as there is nothing new to show, no comparison is
+    // needed.
     let has_hooks = || observed.record.as_ref().is_ok_and(|r| r.as_ref().is_some_and(|r| !r.hooks().is_empty()));
     match observed.situation {
         Situation::RollBack(to) => observed.facts.history.iter().find(|r| r.revision == to).cloned(),

@@ -29,7 +29,7 @@ const OWNER: &str = "tillerman";
 const LARGE: [&str; 3] = ["chart", "config", "manifest"];
 /// Chunks of one record. Sixteen hold four times what a rendering may print, and compressed a good deal more.
 const MAX_CHUNKS: usize = 16;
-/// Room for what a revision's status adds to a record after it was found to fit.
+/// Room for the text that a revision's status adds to a record after it was found to fit.
 const ROOM: usize = 50_000;
 
 /// The large parts of a record.
@@ -105,7 +105,7 @@ impl Record {
         let mut hasher = Hasher::default();
         hasher.text(text);
         if hasher.finish() != digest {
-            return Err(RecordError::Corrupted("the chunks are not those of the revision"));
+            return Err(RecordError::Corrupted("the chunks do not belong to the revision"));
         }
         let mut record = Self::decode(head)?;
         record.fields.extend(Packed::read(text.as_bytes(), bounds::CHUNKS)?.unpack()?);

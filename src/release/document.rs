@@ -26,7 +26,7 @@ impl<'a> DocumentFields<'a> {
             Some(_) => return Err(format!("{at} is not an object")),
         };
         match fields.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(unknown) => Err(format!("{at}.{unknown} is unknown; there are {}", known.join(", "))),
+            Some(unknown) => Err(format!("{at}.{unknown} is unknown; the fields are {}", known.join(", "))),
             None => Ok(Self { at, left: fields, known }),
         }
     }
@@ -52,12 +52,12 @@ impl<'a> DocumentFields<'a> {
         let at = self.at;
         match (self.text(key)?, default) {
             (None, Some(default)) => Ok(default),
-            (None, None) => Err(format!("{at}.{key} is missing; it is {}", names.join(" or "))),
+            (None, None) => Err(format!("{at}.{key} is missing; it must be {}", names.join(" or "))),
             (Some(text), _) => {
                 let found = choices.iter().find(|(name, _)| *name == text);
                 found
                     .map(|(_, choice)| *choice)
-                    .ok_or_else(|| format!("{at}.{key} {text:?} is unknown; it is {}", names.join(" or ")))
+                    .ok_or_else(|| format!("{at}.{key} {text:?} is unknown; it must be {}", names.join(" or ")))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Sets of fields, as `metadata.managedFields` writes them (`FieldsV1`).
 //!
 //! `f:NAME` is a field, `k:{…}` the list item with those keys, `v:…` an element of a set, `i:N` an item by index, and `.`
-//! the thing itself beside its parts. A value without parts counts as one field.
+//! the thing itself besides its parts. A value without parts counts as one field.
 
 use std::collections::BTreeMap;
 

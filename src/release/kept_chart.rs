@@ -68,7 +68,7 @@ pub struct Kept {
     pub digest: String,
     /// When it was kept, RFC 3339 by the API server's clock.
     pub created: String,
-    /// The chart failed, and nobody gets it.
+    /// The chart failed, and no custom resource gets it.
     pub withdrawn: bool,
     /// How many parts it has.
     pub parts: usize,

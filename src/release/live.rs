@@ -54,7 +54,7 @@ impl fmt::Display for Health {
 
 /// The summary of a live object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 pub struct Live {
     /// `metadata.uid`.
     pub uid: Box<str>,
@@ -100,7 +100,7 @@ pub struct Shown {
 /// The size of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// How many pods there are.
+    /// The number of pods.
     pub replicas: u32,
     /// The label selector of the pods.
     pub selector: Box<str>,

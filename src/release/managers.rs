@@ -8,8 +8,8 @@ use super::owned::{MANAGER, has_subresource, is_ours};
 /// Helm 4 applies under this name, and Helm 3 and its libraries update; helm-operator's is that of its binary.
 const HELM: [&str; 2] = ["helm", "helm-operator"];
 /// The name that the API server uses for the owner of fields when it does not know it: for objects without
-/// managedFields, and for entries beyond its limit. They may hold fields of anybody, so only those that a manifest of
-/// ours names are taken.
+/// managedFields, and for entries beyond its limit. They may have fields of any client, so only those that a manifest
+/// of ours names are taken.
 const UNKNOWN: [&str; 2] = ["before-first-apply", "ancient-changes"];
 /// Helm writes it into every object of a release. Its owner is Helm under another name: Helm's library uses the name of the program.
 const HELM_MARK: &str = "/fieldsV1/f:metadata/f:annotations/f:meta.helm.sh~1release-name";
@@ -89,7 +89,7 @@ pub fn release_replicas(managed: &[Value], api_version: &str) -> Option<Vec<Valu
     Some(entries)
 }
 
-/// `managedFields` in which these fields are ours and nobody else's, so that the next apply removes them, and who had them.
+/// `managedFields` in which only we own these fields, so that the next apply removes them, and their earlier owners.
 pub fn take(managed: &[Value], api_version: &str, taken: &Fields) -> (Vec<Value>, Vec<String>) {
     let (mut entries, mut owners) = (Vec::new(), Vec::new());
     for entry in managed.iter().filter(|e| !is_ours(e)) {
@@ -115,8 +115,8 @@ pub fn replaced(managed: &[Value], wanted: &[Value], replacer: &str) -> Option<V
     (!is_so).then_some(entries)
 }
 
-/// `managedFields` in which no `Update` of others owns a field beside us, or `None` when none does: a field that somebody
-/// edited away and back would stay when the chart drops it. Other appliers keep their share.
+/// `managedFields` in which no `Update` of others owns a field together with us, or `None` when none does: a field that
+/// somebody edited away and back would stay when the chart drops it. Other appliers keep their share.
 pub fn relinquish(managed: &[Value]) -> Option<Vec<Value>> {
     let ours = ours(managed);
     let mut changed = false;
@@ -180,7 +180,7 @@ pub fn is_applied(managed: &[Value]) -> bool {
     others.next().is_none() || main.any(|e| is_ours(e) || is_helm(e))
 }
 
-/// Whether somebody has made or changed an object with kubectl.
+/// Whether a user has made or changed an object with kubectl.
 pub fn is_by_kubectl(managed: &[Value]) -> bool {
     managed.iter().any(|entry| !has_subresource(entry) && manager(entry).starts_with(KUBECTL))
 }
@@ -211,7 +211,8 @@ pub fn scalers(managed: &[Value]) -> Vec<&str> {
     managed.iter().filter(scales).map(manager).collect()
 }
 
-/// Whether an object has no replicas and nobody owns that: who scales to zero through the subresource `scale` owns nothing (tried on 1.36).
+/// Whether an object has no replicas and no manager owns that: a client that scales to zero through the subresource
+/// `scale` owns nothing (tried on 1.36).
 pub fn is_scaled_to_zero(managed: &[Value], object: &Value) -> bool {
     let owns = |entry: &Value| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some();
     object.pointer("/spec/replicas").and_then(Value::as_i64) == Some(0) && !managed.iter().any(owns)
@@ -308,7 +309,7 @@ mod tests {
         let mut bare = entry("helm", "Update", &data(&["old"]));
         bare["apiVersion"] = "v0".into();
         assert_eq!(hand_over(&[managed[1].clone(), bare], "v1", &[]).unwrap(), managed[1..]);
-        // Ours as well, and nobody else's.
+        // Ours as well, and no other manager's.
         assert!(is_in_other_version(&managed[1..], "v2"));
         assert!(!is_in_other_version(&[entry("kubectl-edit", "Update", &data(&["a"]))], "v2"));
     }

@@ -24,7 +24,7 @@ pub enum UnzipError {
     OverLimit(String),
 }
 
-/// Unpacks JSON. It is measured piece by piece, so what is over a limit takes no more memory than that limit.
+/// Unpacks JSON. It is measured piece by piece, so a text that is over a limit takes no more memory than that limit.
 ///
 /// # Errors
 /// See [`UnzipError`].

@@ -386,7 +386,7 @@ impl Record {
         };
         let ours: Vec<_> = hooks.iter().map(|h| identity(&hook_json(h))).collect();
         let theirs: Vec<Value> = self.field("hooks").unwrap_or_default();
-        // Helm leaves out what is empty.
+        // Helm leaves out empty fields.
         let same = |a: &Value, b: &Value| a == b || (is_empty_or_zero(a) && is_empty_or_zero(b));
         ours.len() == theirs.len()
             && ours.iter().zip(theirs.iter().map(identity)).all(|(a, b)| a.iter().zip(&b).all(|(a, b)| same(a, b)))

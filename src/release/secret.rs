@@ -53,7 +53,8 @@ pub const STATUS: &str = names::RECORDED_STATUS;
 /// Annotation: the revision that this one goes back to.
 pub const ROLLBACK: &str = names::ROLLBACK_TO;
 
-/// The highest revision number that is read: whoever may edit Secrets can write any number, and one more must follow it.
+/// The highest revision number that is read: a user who can edit Secrets can write any number, and one more must follow
+/// it.
 const MAX_REVISION: u64 = i32::MAX as u64;
 /// The latest time of a record that is read, the start of the year 9999: later times must remain.
 const LAST_SECOND: i64 = 253_370_764_800;

@@ -38,7 +38,7 @@ const TAKEN: [&str; 8] = [
 /// The files of the bundle.
 ///
 /// # Errors
-/// What is missing among the objects, in a sentence.
+/// The missing objects, in a sentence.
 pub fn of(objects: &[Value], settings: &BundleSettings) -> Result<ProjectFiles, String> {
     let bases: Vec<&Value> = kind(objects, "ClusterServiceVersion").collect();
     let [base] = bases[..] else {
@@ -204,7 +204,7 @@ fn text_of_icon(spec: &Map<String, Value>) -> &str {
     spec.get("icon").and_then(|icon| icon.pointer("/0/base64data")).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The kinds that the operator brings, with what the base says of them.
+/// The kinds that the operator brings, with their descriptions in the base.
 fn owned(base: &Value, objects: &[Value]) -> Vec<Value> {
     let mut owned = Vec::new();
     for definition in kind(objects, "CustomResourceDefinition") {

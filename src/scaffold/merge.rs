@@ -11,7 +11,7 @@ pub enum Outcome {
     Updated,
     /// It was edited, and the generated text changed elsewhere in it: it has both changes.
     Merged,
-    /// The edit and the change are at the same place: both are there, between markers.
+    /// The edit and the change are at the same place: the file has both, between markers.
     Conflict,
     /// It was edited, and the generated text did not change.
     Kept,
@@ -65,7 +65,7 @@ fn named(text: &str) -> String {
     text.split_inclusive('\n').map(line).collect()
 }
 
-/// A file that nobody knows the origin of, with the lines that came in one place between `before` and `new`: at the marker of
+/// A file of unknown origin, with the lines that came in one place between `before` and `new`: at the marker of
 /// kubebuilder, or at the end. `None` if there are other changes.
 pub fn with_added(before: &[u8], ours: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     let [before, ours, new] = [before, ours, new].map(|text| std::str::from_utf8(text).ok());

@@ -143,7 +143,7 @@ const ROLES: &[(&str, &str)] = &[
 pub const HEALTH: &str = include_str!("files/config/argocd/health.lua");
 /// The head of the file PROJECT.
 pub const PROJECT_HEAD: &str = include_str!("files/PROJECT");
-/// The definition of notices, and what applies it, for a project whose operator carries out notices.
+/// The definition of notices, and the target that applies it, for a project whose operator carries out notices.
 const NOTICES: [(&str, &str); 2] = [
     ("config/notices/kustomization.yaml", include_str!("files/config/notices/kustomization.yaml")),
     ("config/notices/tillerman.dev_notices.yaml", include_str!("../../deploy/notice.yaml")),

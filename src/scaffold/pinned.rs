@@ -69,7 +69,7 @@ mod tests {
         let mut shown: Vec<String> = pinned.iter().map(|(path, text)| format!("{path}={text}")).collect();
         shown.sort();
         assert_eq!(shown, ["a\\.b=c", "account.name=", "image=a/b:1\\,2", "names={x.y,z}", "none={}"]);
-        // The operator reads them as what the chart has.
+        // The operator reads them as the chart's own values.
         let field: Map<String, Value> = pinned.into_iter().map(|(path, text)| (path, text.into())).collect();
         let read = Overrides::read(&Value::Object(field), &|_| None).unwrap().values;
         let expected =

@@ -81,7 +81,7 @@ impl Project {
     /// Reads the file.
     ///
     /// # Errors
-    /// What is wrong with it, in a sentence.
+    /// The fault, in a sentence.
     pub fn read(file: &str) -> Result<Self, String> {
         let document = yaml::parse(file.as_bytes()).map_err(|e| e.to_string())?;
         let Value::Object(mut fields) = document else { return Err("it is not a map".to_owned()) };
@@ -144,7 +144,7 @@ impl Project {
         Ok(project)
     }
 
-    /// Adds a kind, or gives the one that is there its new source. Its index.
+    /// Adds a kind, or gives the existing one its new source. Returns its index.
     pub fn add(&mut self, resource: ProjectResource) -> usize {
         if let Some(index) = self.resources.iter().position(|known| known.is(&resource)) {
             self.resources[index] = resource;

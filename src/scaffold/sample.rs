@@ -49,7 +49,7 @@ pub fn of(api: &Api, chart: &Chart, spec: &Values, from: Option<&str>) -> Result
     Ok(out.into_bytes())
 }
 
-/// Each line behind a prefix. No character of it ends a line or a comment of YAML.
+/// Each line after a prefix. No character of it ends a line or a comment of YAML.
 fn indented(text: &str, prefix: &str, out: &mut String) {
     for line in text.trim_end().lines() {
         let shown: String = line

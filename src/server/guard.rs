@@ -1,5 +1,5 @@
-//! Controls access to the metrics: the API server reports who a token belongs to, and whether they may `get` the path,
-//! as in controller-runtime (`pkg/metrics/filters`).
+//! Controls access to the metrics: the API server reports the user of a token, and whether the user is allowed to `get`
+//! the path, as in controller-runtime (`pkg/metrics/filters`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -101,7 +101,7 @@ pub enum PassResult {
     RequeueAfter,
 }
 
-/// All metrics, and what they show about the API server.
+/// All metrics, and their data about the API server.
 pub struct Metrics {
     /// Whether the operator makes progress.
     pub health: Health,

@@ -37,7 +37,8 @@ async fn offered(cluster: &mut Cluster, survivor: u32) -> Box<str> {
         .until("it is offered", |_, step| {
             let MemberStep::Stop { reason: "QuorumLost", why } = step else { return false };
             let rest = why.split_once(&format!("{FORCE_NEW_CLUSTER}=")).map(|(_, rest)| rest);
-            let offer = rest.and_then(|rest| rest.split_once(&format!(" lets e-{survivor} go on alone")));
+            let offer =
+                rest.and_then(|rest| rest.split_once(&format!(" lets e-{survivor} continue as a cluster of one")));
             said = offer.map(|(said, _)| said.into());
             said.is_some()
         })

@@ -176,7 +176,7 @@ fn a_custom_resource_gets_the_values_of_an_earlier_revision_and_none_of_a_secret
     let answered = answered(&space, &["rollback", "web", "app", "2"], || {
         space.apply("Web", "app", &json!({"replicas": 7, "greeting": "hi"}));
     });
-    assert!(answered.contains("app was changed meanwhile"), "{answered}");
+    assert!(answered.contains("app changed meanwhile"), "{answered}");
     assert_eq!(space.get("web/app").unwrap()["spec"]["replicas"], 7);
 
     space.kubectl(&["create", "secret", "generic", "login", "--from-literal=pw=hunter22"]).unwrap();
@@ -400,7 +400,7 @@ fn a_plan_says_that_members_are_not_asked() {
     let chart = repository("charts/etcd");
     let planned = run(&space, &["plan", "-f", path(&file), "--chart", path(&chart)]);
     assert!(planned.code == 0 && planned.out.contains("StatefulSet db"), "{planned:?}");
-    assert!(planned.err.contains("note: the members of StatefulSet db are not asked"), "{planned:?}");
+    assert!(planned.err.contains("note: the preview does not ask the members of StatefulSet db"), "{planned:?}");
 }
 
 /// A table is as wide as what it holds: a narrow terminal wraps its lines, and nothing is cut or lost.

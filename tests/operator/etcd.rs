@@ -385,13 +385,13 @@ fn a_quorum_that_is_lost_for_good_is_recovered_from_the_survivor_when_the_user_s
         let ready = cluster.space.condition("web/a", "Ready")?;
         let message = ready["message"].as_str().unwrap_or_default();
         let said = message.split_once("tillerman.dev/force-new-cluster=").and_then(|(_, rest)| rest.split_once(' '));
-        let said = said.filter(|(_, rest)| rest.starts_with("lets a-etcd-2 go on alone"));
+        let said = said.filter(|(_, rest)| rest.starts_with("lets a-etcd-2 continue as a cluster of one"));
         said.map(|(said, _)| said.to_owned()).ok_or_else(|| ready.to_string())
     });
     assert_eq!(cluster.space.get("statefulset/a-etcd").unwrap()["spec"]["replicas"], 3);
     let annotation = format!("tillerman.dev/force-new-cluster={said}");
     cluster.space.kubectl(&["annotate", "webs.test.tillerman.dev", "a", &annotation]).unwrap();
-    // It dies when it has begun, when no other pod is left, when the survivor may go on alone, and when data is deleted. A later stage
+    // It dies when it has begun, when no other pod is left, when the survivor can continue alone, and when data is deleted. A later stage
     // shows that the earlier ones were reached: each may last shorter than one look.
     let field = |object: &str, pointer: &str| cluster.space.get(object).ok()?.pointer(pointer).cloned();
     let begun = || field("web/a", "/status/members/etcd/latch/recovery").is_some();
@@ -422,7 +422,7 @@ fn a_quorum_that_is_lost_for_good_is_recovered_from_the_survivor_when_the_user_s
         let found = cluster.node.runtime().block_on(client.get("key/", Some(all))).unwrap();
         assert_eq!(found.count(), 50, "of {ordinal}");
     }
-    assert!(!forced(), "nobody may go on alone any more");
+    assert!(!forced(), "no member continues alone now");
     let told = cluster.space.wait_event("RecoveringQuorum");
     assert!(told.contains("is lost"), "{told}");
     drop(operator);

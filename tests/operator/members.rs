@@ -414,7 +414,7 @@ fn a_restored_claim_is_never_deleted_for_a_member_that_joins() {
     space.apply("Web", "a", &json!({"size": 3}));
     eventually("it is refused", || {
         let ready = space.condition("web/a", "Ready")?;
-        let named = ready["message"].as_str().is_some_and(|message| message.contains("claim data-a-db-1 is there"));
+        let named = ready["message"].as_str().is_some_and(|message| message.contains("claim data-a-db-1 exists"));
         if ready["reason"] == "OrphanedVolumes" && named { Ok(()) } else { Err(ready.to_string()) }
     });
     let claim = space.get("pvc/data-a-db-1").unwrap();

@@ -69,7 +69,7 @@ fn status_shows_the_tree_of_a_release_and_its_changes() {
 fn status_of_what_is_not_there_says_where_it_looked() {
     let space = Space::new("statusnone");
     let none = status(&space, &["nope"]).unwrap_err();
-    let expected = format!("Error: no release nope in namespace {}; one that was never installed", space.name);
+    let expected = format!("Error: no release nope in namespace {}; if it was never installed", space.name);
     assert!(none.starts_with(&expected), "{none}");
     let kind = status(&space, &["gizmo/nope"]).unwrap_err();
     assert_eq!(kind, "Error: the API server has no kind gizmo\n");

@@ -77,9 +77,9 @@ for format in oci oci-archive docker-archive; do
 done
 
 own "image of two platforms for docker" 1 "holds one platform" image project --tag a.b/c:1 "${both[@]}" --output x --format docker-archive
-own "image into a directory with something else" 1 "project is not empty, and no OCI layout" image project --tag a.b/c:1 "${one[@]}" --output project
+own "image into a directory with something else" 1 "project is neither empty nor an OCI layout" image project --tag a.b/c:1 "${one[@]}" --output project
 own "image twice for one platform" 1 "two programs are for linux/amd64" image project --tag a.b/c:1 "${one[@]}" "${one[@]}"
-own "image that goes nowhere" 0 "the image went nowhere" image project --tag a.b/c:1 "${one[@]}"
+own "image that goes nowhere" 0 "the image was not written" image project --tag a.b/c:1 "${one[@]}"
 own "image of the program alone" 0 "b:1@sha256:" image --bare --chart project/helm-charts/page --tag a.b/b:1 "${one[@]}"
 mkdir -p "$work/bin"
 printf '#!/bin/sh\necho "$0 $*" && tar -tf "$3"\n' >"$work/bin/kind" && chmod +x "$work/bin/kind"

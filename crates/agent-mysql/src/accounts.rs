@@ -1,4 +1,5 @@
-//! The accounts of members: names, hashes, and whom a primary admits. Texts of SQL are made of checked names and hashes only.
+//! The accounts of members: names, hashes, and the members that a primary admits. Texts of SQL are made of checked
+//! names and hashes only.
 
 use tillerman_agent::names::is_member;
 

@@ -79,7 +79,7 @@ fn has_room(data: &Path) -> Result<(), String> {
     Err(format!("a copy needs {needed} MiB beside the data, and {free} MiB are free: enlarge the volume"))
 }
 
-/// The bytes of what a copy has: all but the logs of replication.
+/// The bytes of a copy: everything except the logs of replication.
 fn size(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
@@ -108,7 +108,7 @@ async fn give(
     make(process, &copy, parts).await?;
     let (donor, sender) = (Arc::clone(member), parts.clone());
     let sent = tokio::task::spawn_blocking(move || send(donor, &copy, sender)).await;
-    sent.map_err(|_| io::Error::other("the copy was not sent: the log of the agent says where"))??;
+    sent.map_err(|_| io::Error::other("the copy was not sent: see the log of the agent"))??;
     if member.facts(|facts| (facts.role, facts.source.clone())) != *marks {
         return Err(io::Error::other("the role of this member has changed"));
     }
@@ -159,7 +159,7 @@ fn send(member: Arc<DatabaseMember>, copy: &Path, parts: Parts) -> io::Result<()
     archive.into_inner()?.flush()
 }
 
-/// Sends what is written.
+/// Sends the written data.
 struct Sink {
     member: Arc<DatabaseMember>,
     parts: Parts,
@@ -205,7 +205,7 @@ pub async fn unpack(member: &DatabaseMember, mut copy: Incoming, arriving: &Path
         }
     }
     drop(sender);
-    let unpacked = unpacked.await.map_err(|_| "the copy was not unpacked: the log of the agent says where")?;
+    let unpacked = unpacked.await.map_err(|_| "the copy was not unpacked: see the log of the agent")?;
     unpacked.map_err(|error| format!("the copy cannot be unpacked: {error}"))
 }
 

@@ -133,7 +133,8 @@ pub struct Flags {
 }
 
 /// Makes the data of a new cluster from a copy that was stored, if the member may create data and has none. Killed at any moment it
-/// leaves none, or all of it. The arguments behind -- are the program that sends the copy, such as: tillerman snapshot send
+/// leaves none, or all of it. The arguments after -- are the program that sends the copy, such as: tillerman snapshot
+/// send
 #[derive(Clone, Debug, Parser)]
 #[command(name = "tillerman-agent restore", version)]
 pub struct Restore {
@@ -247,13 +248,13 @@ pub fn install(mut args: impl Iterator<Item = OsString>) -> Option<Result<(), St
 
 fn copy(to: &Path) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|error| format!("the program cannot find its own file: {error}"))?;
-    // An init container may run again while the file is there.
+    // An init container may run again while the file exists.
     let new = to.with_extension("new");
     let copied = std::fs::copy(own, &new).and_then(|_| std::fs::rename(&new, to));
     copied.map_err(|error| format!("{}: {error}", to.display()))
 }
 
-/// The number behind the last hyphen of a pod's name.
+/// The number after the last hyphen of a pod's name.
 fn ordinal(member: &str) -> Option<u32> {
     member.rsplit_once('-')?.1.parse().ok()
 }

@@ -24,13 +24,13 @@ pub struct Is {
 /// The present state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Actual {
-    /// Whether the table of accounts is there.
+    /// Whether the table of accounts exists.
     pub table: bool,
     /// Character set and collation by database.
     pub databases: BTreeMap<String, (String, String)>,
     /// The accounts that the agent made, by name and host.
     pub ours: BTreeSet<(String, String)>,
-    /// The accounts that are there.
+    /// The existing accounts.
     pub accounts: BTreeMap<(String, String), Is>,
 }
 

@@ -16,10 +16,10 @@ use super::settings::CREATE;
 use super::zones;
 use tillerman_agent::store::Identity;
 
-/// How much of what the program says is kept for the log, in bytes.
+/// The part of the program's output that is kept for the log, in bytes.
 const SAID: u64 = 64 << 10;
 
-/// Creates data beside, and makes it the member's.
+/// Creates data in a second folder, and makes it the member's.
 pub async fn create(member: &DatabaseMember) -> Result<Identity, String> {
     let arriving = member.volume.arriving();
     let error = |error: std::io::Error| format!("{}: {error}", arriving.display());
@@ -32,7 +32,7 @@ pub async fn create(member: &DatabaseMember) -> Result<Identity, String> {
     Ok(identity)
 }
 
-/// Creates an empty database in a folder, with what the statements make, and with time zones where the image has some.
+/// Creates an empty database in a folder, runs the statements in it, and adds time zones if the image has some.
 pub async fn install(member: &DatabaseMember, folder: &Path, create: &str) -> Result<(), String> {
     if let Some(zones) = zones::statements(member).await {
         match initialize(member, folder, &format!("{create}USE mysql;\n{zones}")).await {
@@ -86,7 +86,7 @@ async fn initialize(member: &DatabaseMember, folder: &Path, create: &str) -> Res
     let _ = fs::remove_file(&statements);
     if !status.success() {
         tracing::error!(said, "the data cannot be created");
-        return Err(format!("{program} failed ({status}); its log says why"));
+        return Err(format!("{program} failed ({status}); see its log"));
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ use tillerman_agent::contract::Role;
 
 /// How often the files are read. The kubelet replaces them as a whole.
 const READ: Duration = Duration::from_secs(2);
-/// After this time it is looked whether the database still has what is declared.
+/// After this time the agent checks whether the database still has the declared state.
 const LOOK: Duration = Duration::from_secs(60);
 /// After this time what failed is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -116,7 +116,7 @@ fn read(folder: &Path) -> Result<Wanted, String> {
     Ok(Wanted { declared, passwords })
 }
 
-/// Does what is missing. A part that cannot be applied is reported, and does not prevent the other parts.
+/// Applies the missing parts. A part that cannot be applied is reported, and does not prevent the other parts.
 async fn apply(member: &DatabaseMember, process: &Arc<Process>, wanted: &Wanted) -> Result<Vec<String>, SqlError> {
     let mut sql = process.login.connect(SHORT).await?;
     // A lock of a table that nobody gives up is an error.
@@ -184,7 +184,7 @@ fn statements(
 }
 
 /// Runs statements one by one, each only while this database is the primary's: nothing may be written after a hand-over. An error of the
-/// database is said by its number.
+/// database is reported by its number.
 async fn run(
     member: &DatabaseMember,
     process: &Arc<Process>,

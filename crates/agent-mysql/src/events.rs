@@ -10,7 +10,7 @@ use tillerman_agent::position::Position;
 pub const MAGIC: &[u8] = b"\xfebin";
 /// The size of the header of an event.
 pub const HEADER: usize = 19;
-/// How much of an event is read to know what it is.
+/// The part of an event that is read to know its kind.
 const PREFIX: usize = 1 << 10;
 /// A group of one statement, which no other event ends.
 const STANDALONE: u8 = 1;
@@ -98,7 +98,7 @@ impl<F: Read + Seek> Log<F> {
         Ok(Self { file, at: end as u64, size: 0, head: format, before, checksum, open: None })
     }
 
-    /// The next group that is complete; `None` at the end of the log, and if only a part of the next one is there.
+    /// The next group that is complete; `None` at the end of the log, and if the log has only a part of the next one.
     pub fn group(&mut self) -> io::Result<Option<Group>> {
         loop {
             let from = self.at;

@@ -17,13 +17,13 @@ pub enum Wanted {
     No,
     /// It keeps everything that its log has.
     Keeping,
-    /// It takes back what nobody acknowledged.
+    /// It takes back writes that no member acknowledged.
     TakingBack,
 }
 
 /// The facts that the agent itself knows.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 pub struct AgentFacts {
     /// The identity of the data; `None` if there is none.
     pub identity: Option<Identity>,
@@ -50,7 +50,7 @@ pub struct AgentFacts {
     pub waits_for: u32,
     /// How many everything has.
     pub confirmed: u32,
-    /// Increases with each order that changes what a commit waits for.
+    /// Increases with each order that changes the condition that a commit waits for.
     pub generation: u64,
     /// The members that can connect and follow.
     pub admitted: Vec<String>,

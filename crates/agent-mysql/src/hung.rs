@@ -16,11 +16,11 @@ use super::roles::state_of;
 use super::sql::{Login, SqlError};
 use tillerman_agent::contract::{Restarted, Role};
 
-/// How often a database is asked that answers.
+/// The pause between requests to a database that answers.
 const LOOK: Duration = Duration::from_secs(2);
 /// How long it has for its answer.
 const ANSWER: Duration = Duration::from_secs(2);
-/// How often one is asked that does not answer.
+/// The pause between requests to one that does not answer.
 const AGAIN: Duration = Duration::from_millis(500);
 /// The longest time that a database may hang before it is ended again.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -171,7 +171,8 @@ pub fn note(member: &DatabaseMember, why: &str) {
     });
 }
 
-/// Ends a database that has hung for long before an order to follow: who gives it knows that another member has all acknowledged writes.
+/// Ends a database that has hung for long before an order to follow: the operator gives it only if another member has
+/// all acknowledged writes.
 pub async fn end_for_order(member: &DatabaseMember) {
     let after = member.flags.hung_after;
     let hung = member.facts(|facts| Some((facts.running.clone()?, facts.hung.as_ref()?.since)));

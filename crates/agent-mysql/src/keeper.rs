@@ -191,7 +191,7 @@ pub async fn open(member: &DatabaseMember) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Lets commits wait for so many acknowledgements.
+/// Lets commits wait for this many acknowledgements.
 pub async fn wait_for(sql: &mut Sql, acks: u32) -> Result<(), SqlError> {
     if sql.flavor == Flavor::Mysql {
         sql.run(&format!("SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = {acks}"), SHORT).await?;

@@ -2,7 +2,8 @@
 //! operator orders. Without the operator the database continues as it is.
 //!
 //! - [`flavor`]: which of the two it is, and in what their statements differ. [`clone`]: copies of MySQL.
-//! - [`gtid`], [`sets`]: GTIDs as positions. [`settings`]: how the database is started. [`accounts`]: who may follow;
+//! - [`gtid`], [`sets`]: GTIDs as positions. [`settings`]: how the database is started. [`accounts`]: the members that
+//!   can follow;
 //!   [`stored_password`]: the stored forms of passwords.
 //! - [`command`]: the flags. [`program`]: the program that uses them.
 //! - [`member`]: the facts, and the connections to the database. [`facts`], [`measured`]: the parts of the state.

@@ -1,4 +1,4 @@
-//! Writes for who stores them: parts of the binary logs, each of which is itself a binary log.
+//! Writes for the program that stores them: parts of the binary logs, each of which is itself a binary log.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -45,7 +45,7 @@ pub async fn give(member: &Arc<DatabaseMember>, query: &str) -> Result<Response<
     let identity = identity.ok_or_else(|| refusal(Reason::OtherData, "there is no data"))?;
     let data = member.volume.data();
     let found = tokio::task::spawn_blocking(move || find(&data, &asked)).await;
-    let found = found.map_err(|_| failed("the logs were not read: the log of the agent says where"))??;
+    let found = found.map_err(|_| failed("the logs were not read: see the log of the agent"))??;
     let response = Response::builder().header(DATA, &identity.data);
     let Some(found) = found else {
         let response = response.status(StatusCode::NO_CONTENT).body(whole(Bytes::new()));

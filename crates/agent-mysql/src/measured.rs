@@ -13,7 +13,7 @@ use super::sets;
 use super::sql::{Sql, SqlError};
 use tillerman_agent::position::Position;
 
-/// `ER_GTID_STRICT_OUT_OF_ORDER`: a write does not fit behind what is there.
+/// `ER_GTID_STRICT_OUT_OF_ORDER`: a write does not fit after the present ones.
 const OUT_OF_ORDER: u64 = 1950;
 
 /// The answers of the database.
@@ -118,7 +118,7 @@ pub async fn measure(sql: &mut Sql, within: Duration) -> Result<Measured, SqlErr
     Ok(measured)
 }
 
-/// Its position and its version, and what it is committing.
+/// Its position and its version, and the writes that it is committing.
 async fn variables(sql: &mut Sql, within: Duration) -> Result<(Measured, Position), SqlError> {
     let own = match sql.flavor {
         Flavor::Mariadb => "@@GLOBAL.gtid_binlog_state AS state",

@@ -23,7 +23,7 @@ use tillerman_agent::tls::TlsFiles;
 const ANSWER: Duration = Duration::from_millis(1500);
 /// How long it has after an answer that was late. The operator asks again and again before it acts, and need not wait each time.
 const QUICK: Duration = Duration::from_millis(200);
-/// How often a database whose answer was late is asked with all patience.
+/// The pause between patient requests to a database whose answer was late.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Files that MariaDB's data has, in its folder or, where another program made it, in the volume itself.
@@ -66,7 +66,7 @@ pub struct DatabaseMember {
 }
 
 impl DatabaseMember {
-    /// Reads what the volume has.
+    /// Reads the volume.
     pub fn new(flags: Flags, tls: Option<TlsFiles>) -> Result<Self, String> {
         let volume = Volume::new(&flags.volume);
         let mut facts = AgentFacts { obeyed: volume.obeyed().map_err(|e| e.to_string())?, ..AgentFacts::default() };
@@ -213,7 +213,7 @@ impl DatabaseMember {
         }
     }
 
-    /// Stores what is obeyed, before it is acted on.
+    /// Stores an order before it is carried out.
     pub fn obey(&self, change: impl FnOnce(&mut tillerman_agent::store::Obeyed)) -> Result<(), Refusal> {
         let mut obeyed = self.facts(|facts| facts.obeyed.clone());
         change(&mut obeyed);

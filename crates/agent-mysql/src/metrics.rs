@@ -1,5 +1,5 @@
 //! Metrics of a member for Prometheus. Metrics that `mysqld_exporter` has, too, have its names here, so that its
-//! dashboards and alerts fit. No label has what clients can choose: neither databases, nor users, nor statements.
+//! dashboards and alerts fit. No label has texts that clients can choose: neither databases, nor users, nor statements.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -87,7 +87,8 @@ const VARIABLES: [(&str, &str); 7] = [
     ("rpl_semi_sync_source_enabled", "Whether commits wait for acknowledgements."),
 ];
 
-/// The measured values. It is answered also when the database hangs: then with what the agent itself knows.
+/// The measured values. They are answered also when the database hangs: then with the facts that the agent itself
+/// knows.
 pub async fn metrics(member: &Arc<DatabaseMember>) -> String {
     let state = member.state().await;
     let rows = tokio::time::timeout(ANSWER, counters(member)).await;

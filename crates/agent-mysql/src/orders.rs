@@ -1,4 +1,4 @@
-//! Orders: which are refused, and what the others do. One is carried out at a time.
+//! Orders: the refused ones, and the actions of the others. One is carried out at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub async fn obey(member: Arc<DatabaseMember>, verb: Verb) -> Result<MemberState
         done?;
         Ok(member.state().await)
     });
-    order.await.unwrap_or_else(|_| Err(failed("the order ended with a bug: the log of the agent says where")))
+    order.await.unwrap_or_else(|_| Err(failed("the order ended with a bug: see the log of the agent")))
 }
 
 /// The orders that are refused without asking the database.

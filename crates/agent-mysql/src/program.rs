@@ -30,7 +30,7 @@ use tillerman_agent::routes::{self, Routes, answer};
 use tillerman_agent::server::{Answers, Asked, Body, serve};
 use tillerman_agent::tls::TlsFiles;
 
-/// For how long a process that has ended is left to those who wait for it.
+/// How long a process that has ended stays for the tasks that wait for it.
 const REAP: Duration = Duration::from_secs(1);
 
 /// The maximum time that a primary that is asked to end waits for a new primary.
@@ -130,7 +130,7 @@ async fn hand_over(member: &Arc<DatabaseMember>, within: Duration) {
 fn is_in_office(role: Role, acks: u32, acknowledges: bool) -> bool {
     match role {
         Role::Primary => acks > 0 && acknowledges,
-        // It was demoted, and may have what the next primary lacks.
+        // It was demoted, and may have writes that the next primary lacks.
         Role::Fenced => true,
         Role::Replica | Role::Waiting => false,
     }

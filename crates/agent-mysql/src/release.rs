@@ -3,7 +3,7 @@
 //! MariaDB counts an acknowledgement when it comes for a write that it has sent. A replica that connects says which writes it has, and
 //! these are not sent again, so that nobody acknowledges them: those that it received while it did not acknowledge, and those whose
 //! acknowledgement was lost with a connection. A later commit would be acknowledged with all before it, but only two groups of commits
-//! can wait; no third one comes into the log behind them.
+//! can wait; no third one comes into the log after them.
 //!
 //! So one more commit is made. If that does not help, the dump threads that have sent everything are ended, and the replicas connect
 //! again. If one of them is then sent nothing that has to be acknowledged, it has everything that is in the log: it said so. This is
@@ -21,7 +21,7 @@ use super::member::{DatabaseMember, NUDGES};
 use super::sql::{Sql, SqlError};
 use tillerman_agent::contract::Role;
 
-/// How often it is looked whether commits wait.
+/// The pause between checks whether commits wait.
 const LOOK: Duration = Duration::from_millis(500);
 /// After this time another commit is made.
 const NUDGE: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ enum Step {
     Release(BTreeSet<u64>),
 }
 
-/// Decides, and changes what is remembered.
+/// Decides, and changes the stored state.
 fn decide(before: &mut Option<Before>, seen: &Seen, now: Instant) -> Step {
     if seen.waiting.is_empty() {
         *before = None;
@@ -119,7 +119,7 @@ async fn step(member: &Arc<DatabaseMember>, sql: &mut Sql, before: &mut Option<B
     match step {
         Step::Nothing => {}
         Step::Nudge => nudge(member),
-        // More commits come into its log behind those that wait. So the agent makes further commits, until one is sent
+        // More commits come into its log after those that wait. So the agent makes further commits, until one is sent
         // to a member that acknowledges.
         Step::Reconnect(_) | Step::Release(_) if sql.flavor == Flavor::Mysql => *before = None,
         Step::Reconnect(dumps) => {

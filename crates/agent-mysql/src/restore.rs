@@ -1,6 +1,6 @@
-//! A new cluster from a copy that was stored: the copy is unpacked, prepared, given what was written after it, and only then becomes the
-//! data of the member, by one rename. If an attempt is killed before that, the next attempt removes its files and
-//! begins with the first step.
+//! A new cluster from a copy that was stored: the copy is unpacked and prepared, gets the writes after it, and only
+//! then becomes the data of the member, by one rename. If an attempt is killed before that, the next attempt removes
+//! its files and begins with the first step.
 //!
 //! It runs before the agent, in a container of the same image. A program that knows where copies are stored sends the copy
 //! (`tillerman snapshot send`), and describes it (`agent::stored`).
@@ -71,7 +71,7 @@ pub async fn run(restore: Restore) -> Result<(), String> {
         return Err(format!("a copy of {} cannot be restored yet", flags.flavor.name()));
     }
     if !check && (flags.primary != flags.member || !flags.data.is_empty()) {
-        tracing::info!("the member may not create the data: nothing to do");
+        tracing::info!("the member is not allowed to create the data: nothing to do");
         return Ok(());
     }
     let epoch = flags.epoch;
@@ -217,7 +217,7 @@ impl Sender {
     async fn ends(&mut self) -> Result<(), String> {
         match tokio::time::timeout(FIRST, self.child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
-            Ok(Ok(status)) => Err(format!("the copy could not be sent ({status}); the log says why")),
+            Ok(Ok(status)) => Err(format!("the copy could not be sent ({status}); see the log")),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("the program that sends the copy does not end".to_owned()),
         }
@@ -253,7 +253,7 @@ impl Scratch {
         let appended =
             File::options().append(true).open(init.path()).and_then(|mut file| file.write_all(proxy.as_bytes()));
         appended.map_err(|error| format!("{}: {error}", init.path().display()))?;
-        // The arguments behind the hyphens are the sender's here.
+        // The arguments after the hyphens are the sender's here.
         let mut flags = member.flags.clone();
         flags.arguments.clear();
         let mut arguments = arguments(&flags, data, init.path(), false);
@@ -325,7 +325,7 @@ async fn runs(mut child: Child) -> Result<(), String> {
     })
 }
 
-/// Removes what belongs to the cluster that was copied: the accounts of its members, and whom it followed.
+/// Removes what belongs to the cluster that was copied: the accounts of its members, and the source that it followed.
 async fn forget(sql: &mut Sql) -> Result<(), String> {
     let said = |error: super::sql::SqlError| error.to_string();
     sql.run("RESET SLAVE ALL", SHORT).await.map_err(said)?;
@@ -348,7 +348,8 @@ async fn written(sql: &mut Sql) -> Result<Position, String> {
     Ok(gtid::position(&gtid::list(&state).ok_or("the database does not report a position")?))
 }
 
-/// Runs what was written after the copy. It is the first that is written to the new data, so that nothing else collides with it.
+/// Runs the writes after the copy. It is the first that is written to the new data, so that nothing else collides with
+/// it.
 async fn replay(
     member: &DatabaseMember,
     scratch: &Scratch,
@@ -408,7 +409,7 @@ async fn run_log(member: &DatabaseMember, scratch: &Scratch, log: &Path) -> Resu
     succeeds(Ok(reader), "mariadb-binlog").await
 }
 
-/// Which writes of the logs are wanted, and what the database has with them.
+/// The wanted writes of the logs, and the database's position with them.
 struct Wanted<'a> {
     until: &'a Until,
     has: Position,

@@ -1,7 +1,7 @@
 //! The actions of a member by its orders: it is fenced, is the primary, follows, or hands over.
 //!
-//! The order of statements is measured: a replica that stops to apply and starts again throws away what it received; a commit that is
-//! killed while it waits for an acknowledgement ends with success.
+//! The order of statements is measured: a replica that stops applying and starts again discards received writes; a
+//! commit that is killed while it waits for an acknowledgement ends with success.
 
 use std::time::{Duration, Instant};
 
@@ -64,7 +64,8 @@ async fn end_sessions(sql: &mut Sql) -> Result<(), SqlError> {
     kill(sql, sessions.iter().filter_map(|row| row.number("id"))).await
 }
 
-/// The member receives nothing more, and takes no writes. A primary is killed. A replica is not: that would throw away what it received.
+/// The member receives nothing more, and takes no writes. A primary is killed. A replica is not: that would discard
+/// received writes.
 pub async fn fence(member: &DatabaseMember) -> Result<(), Refusal> {
     let (role, running, wanted) = member.facts(|facts| (facts.role, facts.running.is_some(), facts.wanted));
     if role == Role::Fenced && (running || wanted == Wanted::No) {
@@ -80,7 +81,7 @@ pub async fn fence(member: &DatabaseMember) -> Result<(), Refusal> {
     let replica = sql.flavor.replica();
     if measured.follows && measured.receiver_on {
         if !measured.applying {
-            // With both threads stopped, this would throw away what was received.
+            // With both threads stopped, this would discard received writes.
             applies_error(sql.run(&format!("START {replica} SQL_THREAD"), SHORT).await)?;
         }
         sql.run(&format!("STOP {replica} IO_THREAD"), STOP).await?;
@@ -184,7 +185,7 @@ pub async fn complete(member: &DatabaseMember, within: Duration) -> Option<Mutex
         let measured = member.measure(SHORT).await?;
         if measured.follows && measured.receiver_on {
             if !measured.applying {
-                // With both threads stopped, MariaDB throws away what it has received.
+                // With both threads stopped, MariaDB discards received writes.
                 return Ok(None);
             }
             member.sql().await?.run(&format!("STOP {} IO_THREAD", member.flags.flavor.replica()), STOP).await?;
@@ -288,8 +289,8 @@ pub async fn follow(member: &DatabaseMember, order: &Follow) -> Result<(), Refus
     Ok(())
 }
 
-/// Another start: this member has dropped what it had received and not applied. It is received again, from a source that has all of it. Until
-/// then this member lacks it, as after a start.
+/// Another start: this member has dropped writes that it had received and not applied. It is received again, from a
+/// source that has all of it. Until then this member lacks it, as after a start.
 fn dropped(member: &DatabaseMember) -> Result<(), Refusal> {
     let start = random().map_err(|error| failed(&error))?;
     member.change(|facts| {
@@ -310,7 +311,7 @@ async fn follow_mariadb(member: &DatabaseMember, order: &Follow, was_primary: bo
     let acknowledge = i32::from(order.acknowledge);
     sql.run(&format!("SET GLOBAL rpl_semi_sync_slave_enabled = {acknowledge}"), SHORT).await?;
     sql.run(&change, STOP).await?;
-    // Only now: what counts as applied of an earlier primary is what it wrote with its ID.
+    // Only now: the writes that an earlier primary made with its ID count as applied.
     let own = member.flags.server_id();
     known_as(&mut sql, if order.acknowledge { own } else { own ^ WITHOUT_ACKNOWLEDGING }).await?;
     sql.run("START SLAVE", STOP).await?;
@@ -318,7 +319,7 @@ async fn follow_mariadb(member: &DatabaseMember, order: &Follow, was_primary: bo
 }
 
 /// MySQL keeps the writes that it has received when its source changes, as long as one of its threads runs. It follows
-/// a source that lacks writes which it has, without an error: so that is looked at before.
+/// a source that lacks writes which it has, without an error, so the agent checks this first.
 async fn follow_mysql(member: &DatabaseMember, order: &Follow, was_primary: bool) -> Result<(), Refusal> {
     let is_diverged = member.facts(|facts| facts.identity.as_ref().is_some_and(|identity| identity.diverged));
     if is_diverged || (was_primary && has_more_than(member, order).await?) {
@@ -395,7 +396,7 @@ fn change_source(
         Flavor::Mariadb => "MASTER_USE_GTID = slave_pos",
         // It tries for ever. Without TLS, the password is sent encrypted with the key of the source.
         Flavor::Mysql if follows => "SOURCE_RETRY_COUNT = 0, GET_SOURCE_PUBLIC_KEY = 1",
-        // This cannot be given while what was received is applied, and stays as it is.
+        // This cannot be set while received writes are applied, and stays as it is.
         Flavor::Mysql => "SOURCE_AUTO_POSITION = 1, SOURCE_RETRY_COUNT = 0, GET_SOURCE_PUBLIC_KEY = 1",
     };
     format!(
@@ -500,7 +501,8 @@ fn identified(member: &DatabaseMember) -> Result<String, Refusal> {
     clause(member.flags.flavor, &password(member)?, None).map_err(|error| failed(&error))
 }
 
-/// The password with which members follow each other: the digest of what the file has, as MariaDB takes at most 32 characters.
+/// The password with which members follow each other: the digest of the file's content, because MariaDB accepts at most
+/// 32 characters.
 fn password(member: &DatabaseMember) -> Result<String, Refusal> {
     let secret = secret(&member.flags.password_file).map_err(|error| failed(&error))?;
     Ok(HEXLOWER.encode(&Sha256::digest(secret.as_bytes()))[..32].to_owned())

@@ -14,7 +14,7 @@ use super::process::Process;
 use super::settings::EVENTS;
 use super::sql::{RowFields, Sql, SqlError};
 
-/// How often it is looked which events are disabled.
+/// The pause between checks for disabled events.
 const LOOK: Duration = Duration::from_secs(1);
 
 const IS_THERE: &str =
@@ -60,7 +60,7 @@ async fn schedule(member: &DatabaseMember, process: &Arc<Process>) -> Result<(),
     }
 }
 
-/// The scheduler runs, and the table has what is disabled.
+/// The scheduler runs, and the table has the disabled events.
 async fn bring(member: &DatabaseMember, sql: &mut Sql) -> Result<(), SqlError> {
     if !member.facts(|facts| facts.schedules) {
         if sql.rows(IS_THERE, SHORT).await?.is_empty() {
@@ -84,7 +84,7 @@ async fn bring(member: &DatabaseMember, sql: &mut Sql) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Enables what a primary before had enabled. It is not in the binary log: replicas keep what they have.
+/// Enables the events that an earlier primary had enabled. It is not in the binary log: replicas keep what they have.
 async fn enable(sql: &mut Sql) -> Result<(), SqlError> {
     let events = sql.rows(ENABLED_BEFORE, SHORT).await?;
     sql.run("SET SESSION sql_log_bin = 0", SHORT).await?;

@@ -32,8 +32,8 @@ use tillerman_agent::stored::{DATA, VERSION};
 
 /// The header with the state of the donor's binary log before the copy.
 pub const STATE: &str = "tillerman-binlog-state";
-/// The header with what the donor is. Commits of a primary wait while the position of a copy is read, and the file of the copy has it.
-/// Those of a replica do not: its copy may have more writes than that file says.
+/// The header with the kind of the donor. Commits of a primary wait while the position of a copy is read, and the file
+/// of the copy has it. Those of a replica do not: its copy may have more writes than that file says.
 pub const ROLE: &str = "tillerman-role";
 /// The donor is a replica.
 pub const REPLICA: &str = "replica";
@@ -189,9 +189,9 @@ pub async fn set_position(sql: &mut Sql, arrived: &Arrived) -> Result<(), String
     Ok(())
 }
 
-/// Takes back what a replica's own threads had prepared, and not committed, when it was copied: they do not stop for a copy. The
-/// database would not start with it, as its binary log, which knows what becomes of it, is not in the copy. It is in none of the
-/// positions in the tables, so the member receives it again.
+/// Takes back transactions that a replica's own threads had prepared, and not committed, when it was copied: they do
+/// not stop for a copy. The database would not start with it, as its binary log, which knows what becomes of it, is not
+/// in the copy. It is in none of the positions in the tables, so the member receives it again.
 pub async fn take_back(member: &DatabaseMember, arriving: &Path) -> Result<(), String> {
     let start = |how: &[&str]| {
         let mut start = Command::new(member.flags.server());
@@ -273,7 +273,7 @@ pub async fn succeeds(child: io::Result<Child>, name: &str) -> Result<(), String
     };
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{name} failed ({status}); its log says why")),
+        Ok(status) => Err(format!("{name} failed ({status}); see its log")),
         Err(error) => Err(format!("{name}: {error}")),
     }
 }
@@ -327,7 +327,7 @@ pub async fn dump_out(member: &Arc<DatabaseMember>) -> Result<Response<Body>, Re
                 "--master-data=1",
                 "--max-allowed-packet=1G",
             ]),
-            // Accounts. Those that are there already stay as they are: the agent's own runs the statements. The tables of accounts
+            // Accounts. Existing ones stay as they are: the agent's own runs the statements. The tables of accounts
             // themselves are of one version of the database.
             command(&["--system=users", "--insert-ignore"]),
         ]
@@ -377,7 +377,7 @@ async fn give(
     response.body(in_parts(parts)).map_err(|error| failed(&error.to_string()))
 }
 
-/// Sends what the programs make.
+/// Sends the output of the programs.
 async fn send_all(
     member: &DatabaseMember,
     commands: Vec<Command>,

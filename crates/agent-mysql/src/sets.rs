@@ -1,5 +1,5 @@
 //! MySQL's sets of GTIDs as positions: `UUID:1-5:8:TAG:1-3`, separated by commas and line breaks. Writes with a tag are a stream of their
-//! own, the UUID without hyphens with the tag behind it, as their numbers begin again with 1.
+//! own, the UUID without hyphens followed by the tag, as their numbers begin again with 1.
 
 use tillerman_agent::position::Position;
 

@@ -29,7 +29,8 @@ const NEEDS: [(&str, &str); 12] = [
 
 /// Those that it needs of MariaDB.
 const MARIADB: [(&str, &str); 15] = [
-    // With rows in the log, what a function does is the same everywhere. Without this nobody could create one, or a trigger: error 1419.
+    // With rows in the log, a function has the same effect everywhere. Without this nobody could create one, or a
+    // trigger: error 1419.
     ("log-bin-trust-function-creators", "1"),
     ("log-slave-updates", "1"),
     ("gtid-strict-mode", "1"),

@@ -35,7 +35,7 @@ pub fn decide(of_data: Option<&str>, own: &str) -> Result<Step, String> {
         )),
         (Some(data), Some(program)) if data == program => Ok(Step::Nothing),
         (_, Some(_)) => Ok(Step::Upgrade),
-        (_, None) => Err("the database does not say its version".to_owned()),
+        (_, None) => Err("the database does not report its version".to_owned()),
     }
 }
 
@@ -108,7 +108,7 @@ async fn run(member: &DatabaseMember, process: &Arc<Process>) -> Result<(), Stri
     };
     let _ = std::fs::remove_file(&login);
     let status = status?;
-    if status.success() { Ok(()) } else { Err(format!("{program} failed ({status}); its log says why")) }
+    if status.success() { Ok(()) } else { Err(format!("{program} failed ({status}); see its log")) }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Whether an agent keeps to the contract (docs/design/primary.md): orders are given to the agents of a cluster that is made for it, and what
-//! they answer and do is looked at. Positions, epochs and roles are what the operator trusts, so that an agent that lies loses data.
+//! Whether an agent keeps to the contract (docs/design/primary.md): it gives orders to the agents of a cluster that is
+//! made for it, and checks their answers and actions. The operator trusts positions, epochs and roles, so an agent that
+//! lies loses data.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +11,9 @@ use super::contract::{Demote, Follow, LIMIT, MemberState, Order, Promote, Reason
 
 /// How long the state may take.
 const ANSWER: Duration = Duration::from_secs(2);
-/// How long an order may take, and what it leads to.
+/// The time limit of an order, and of its effect.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// For how long nothing may be confirmed that nobody acknowledges.
+/// For how long the primary must not confirm a write that no member acknowledges.
 const UNCONFIRMED: Duration = Duration::from_secs(2);
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -26,7 +27,7 @@ pub enum Step {
     Refuses,
     /// Orders for other data.
     OtherData,
-    /// A primary that waits for nobody.
+    /// A primary that waits for no acknowledgement.
     Promotes,
     /// Orders of an epoch that is over.
     StaleEpoch,
@@ -123,7 +124,7 @@ impl Check {
         Self { client, urls, data: String::new(), epoch: 0, number: 0 }
     }
 
-    /// Checks a step. The error is a sentence that says what was seen.
+    /// Checks a step. The error is a sentence about the observed state.
     pub async fn run(&mut self, step: Step) -> Result<(), String> {
         match step {
             Step::Answers => self.answers().await,

@@ -46,7 +46,8 @@ pub enum ClientError {
     /// The agent refuses.
     #[error("{0}")]
     Refused(Refusal),
-    /// It cannot be reached, or does not keep to the contract. Nobody knows whether it obeyed: the next state shows it.
+    /// It cannot be reached, or does not keep to the contract. It is unknown whether it obeyed: the next state shows
+    /// it.
     #[error("{url}: {why}")]
     Failed {
         /// The URL.
@@ -162,7 +163,7 @@ impl Client {
             stream.set_nodelay(true).map_err(|error| unreached(&error))?;
             match (secure, self.tls.clone()) {
                 (false, None) => exchange(url, stream, request, head).await,
-                (false, Some(_)) => Err(wrong("certificates are for agents of https")),
+                (false, Some(_)) => Err(wrong("certificates need an agent with https")),
                 (true, None) => Err(wrong("no certificate is given to ask it with")),
                 (true, Some(tls)) => {
                     let name = ServerName::try_from(server.clone())

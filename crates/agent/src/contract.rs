@@ -50,10 +50,10 @@ pub fn value_of<'a>(query: &'a str, name: &str) -> Option<&'a str> {
 pub struct MemberState {
     /// The name of the member, which is the name of its pod.
     pub member: String,
-    /// Another value after each start of the database, and whenever it drops what it had received and not applied, as one may that
-    /// changes its source. Empty while the database does not run: one that was the primary, and waited for acknowledgements, does not
-    /// start before an order says what it is. Started as a replica, it takes unacknowledged writes back; started as the primary, it
-    /// keeps them.
+    /// It changes each time the database starts, and each time it discards writes that it had received but not applied,
+    /// as a replica that switches to another source may do. Empty while the database does not run: one that was the
+    /// primary, and waited for acknowledgements, does not start before an order gives it a role. Started as a replica,
+    /// it takes unacknowledged writes back; started as the primary, it keeps them.
     pub start: String,
     /// Earlier values of [`Self::start`], the newest first and at most [`CONTINUED`] of them. The database ended in order in each of
     /// them, after it had applied everything that it had received, so the data still has every write that it acknowledged.
@@ -85,8 +85,8 @@ pub struct MemberState {
     pub waiting: u32,
     /// How many acknowledgements a commit waits for. It does not decrease by itself.
     pub acks: u32,
-    /// How many acknowledgements everything has, also what was written while a commit waited for fewer: [`Self::acks`] as soon as a
-    /// commit that was made after the order has as many.
+    /// How many acknowledgements everything has, also writes from a time when a commit waited for fewer: [`Self::acks`]
+    /// as soon as a commit that was made after the order has as many.
     pub confirmed: u32,
     /// The members that may connect and follow, by name.
     pub admitted: Vec<String>,
@@ -102,7 +102,7 @@ pub struct MemberState {
     pub busy: Option<Busy>,
     /// Writes that no other member has cannot be taken back here, so that it has to be seeded again.
     pub diverged: bool,
-    /// Whether the database runs and does not answer. The rest is what it said last.
+    /// Whether the database runs and does not answer. The rest is its last report.
     pub hangs: bool,
     /// The seconds until the agent ends the database, which hangs, and starts it again; `None` if it does not do that, or not now.
     pub restarts_in: Option<u64>,
@@ -118,8 +118,8 @@ impl MemberState {
         self.start == start || (!self.start.is_empty() && self.continues.iter().any(|earlier| earlier == start))
     }
 
-    /// Whether clients can be sent to the member: a primary that takes writes, or a replica whose data is at most `lag` seconds old. One
-    /// whose database hangs serves nobody.
+    /// Whether clients can be sent to the member: a primary that takes writes, or a replica whose data is at most `lag`
+    /// seconds old. One whose database hangs serves no client.
     pub fn serves(&self, lag: f64) -> bool {
         match self.role {
             _ if self.hangs => false,
@@ -176,7 +176,8 @@ pub enum Verb {
     /// until an order of this or a later epoch.
     Fence(Order),
     /// Be the primary. The member applies everything that it received, stops following, and takes writes as soon as enough of the
-    /// admitted members acknowledge. On a primary it changes whom it admits, and how many acknowledgements it waits for.
+    /// admitted members acknowledge. On a primary it changes the members that it admits, and the number of
+    /// acknowledgements that it waits for.
     Promote(Promote),
     /// Be a replica. Unacknowledged writes of an earlier primary are taken back where the database can.
     Follow(Follow),
@@ -355,7 +356,7 @@ impl At {
     }
 }
 
-/// Why an agent did not do what it was asked to. The body of an answer with a status of 400 or more.
+/// Why an agent refused a request. The body of an answer with a status of 400 or more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The reason.
@@ -364,7 +365,7 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// Why an agent did not do what it was asked to.
+/// Why an agent refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
     /// The request is not understood (400).

@@ -59,7 +59,7 @@ impl Volume {
         fs::create_dir(&folder).map_err(|error| in_file(&folder, &error))
     }
 
-    /// Removes what a crash left of data that was being created, copied or removed.
+    /// Removes the remains of data that was being created, copied or removed at a crash.
     pub fn sweep(&self) -> io::Result<()> {
         for folder in [self.arriving(), self.leaving(), self.copying()] {
             remove(&folder)?;
@@ -78,7 +78,7 @@ impl Volume {
         remove(&self.leaving())
     }
 
-    /// Makes what has arrived the data. It is on the disk before it has that name.
+    /// Makes the arrived copy the data. It is on the disk before it has that name.
     pub fn adopt(&self, identity: &Identity) -> io::Result<()> {
         let arriving = self.arriving();
         write(&arriving.join(NAME), identity)?;
@@ -124,7 +124,7 @@ impl Volume {
     pub fn obeyed(&self) -> io::Result<Obeyed> {
         Ok(read(&self.0.join(NAME))?.unwrap_or_default())
     }
-    /// Stores what is obeyed.
+    /// Stores the obeyed orders.
     pub fn obey(&self, obeyed: &Obeyed) -> io::Result<()> {
         write(&self.0.join(NAME), obeyed)
     }

@@ -43,11 +43,11 @@ impl TlsFiles {
         Ok(())
     }
 
-    /// For what is accepted.
+    /// For accepted connections.
     pub fn server(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).server)
     }
-    /// For what is asked.
+    /// For the agent's own requests.
     pub fn client(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).client)
     }

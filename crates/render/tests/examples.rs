@@ -7,7 +7,7 @@ fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Examples are built beside the folder that tests are built into.
+/// Examples are built into a folder next to that of tests.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the test has a path");
     let profile = test.parent().and_then(Path::parent).expect("tests are built into a folder of the profile");

@@ -104,7 +104,7 @@ fn ask_helper(helper: &str, host: &str) -> Result<Credential, SourceError> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|e| failed(tillerman_render::chart::go_io(&e)))?;
-    let mut stdin = child.stdin.take().expect("standard input was asked for");
+    let mut stdin = child.stdin.take().expect("standard input was requested");
     let written = stdin.write_all(host.as_bytes());
     drop(stdin);
     let output = child.wait_with_output().map_err(|e| failed(e.to_string()))?;

@@ -171,7 +171,7 @@ impl Downloader<'_> {
         Ok(target)
     }
 
-    /// Finds out what a reference means.
+    /// Resolves a reference.
     fn resolve(&self, reference: &str, version: &str) -> Result<Target, SourceError> {
         let Ok(uri) = fluent_uri::UriRef::parse(reference) else {
             return fail(format!("invalid chart URL format: {}", shown(reference)));

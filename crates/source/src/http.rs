@@ -24,7 +24,7 @@ const REDIRECTS: usize = 10;
 /// Helm's limit of time for a whole request.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Files that say whom to trust, and who we are.
+/// Files with the authorities to trust, and our credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// Our certificate.
@@ -33,7 +33,7 @@ pub struct Tls {
     pub key_file: PathBuf,
     /// Certificates of the authorities to trust, instead of the system's.
     pub ca_file: PathBuf,
-    /// Trust anybody.
+    /// Trust any server.
     pub insecure: bool,
     /// Refuse a redirect from https to http, which Helm follows.
     pub stay_secure: bool,
@@ -110,7 +110,7 @@ impl Client {
         Ok(Self { agent: Agent::with_parts(config, connector, DefaultResolver::default()), stay_secure })
     }
 
-    /// Sends a request without a body. Redirects are followed; the `Authorization` header stays behind when one leads to
+    /// Sends a request without a body. Redirects are followed; the `Authorization` header is removed when one leads to
     /// another scheme, host or port. More than `limit` bytes are an error.
     pub fn send(
         &self,

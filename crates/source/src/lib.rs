@@ -106,7 +106,7 @@ fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
     std::fs::read(path).map_err(|e| SourceError(format!("open {}: {}", path.display(), go_io(&e))))
 }
 
-/// Writes a file so that whoever reads it meanwhile sees the old or the new one, never half.
+/// Writes a file so that a process that reads it meanwhile sees the old or the new file, never half.
 fn write_atomically(path: &Path, data: &[u8]) -> Result<(), SourceError> {
     let failed = |e: std::io::Error| SourceError(format!("open {}: {}", path.display(), go_io(&e)));
     let mut name = path.file_name().unwrap_or_default().to_owned();

@@ -52,7 +52,7 @@ pub fn path(link: &str) -> Option<String> {
     Some(uri.path().decode().to_string_lossy().into_owned())
 }
 
-/// The last part of a link's path: what a download is called.
+/// The last part of a link's path: the name of a download.
 pub fn file_name(link: &str) -> String {
     let path = path(link).unwrap_or_default();
     path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! Repositories: those added with `helm repo add`, and how any is asked.
+//! Repositories: those added with `helm repo add`, and the requests to them.
 
 use super::http::{Client, INDEX_LIMIT, Login, Tls};
 use super::index::Index;

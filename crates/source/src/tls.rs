@@ -1,4 +1,4 @@
-//! TLS for downloads: rustls on ureq's connections, which trusts what Go would trust.
+//! TLS for downloads: rustls on ureq's connections, which trusts the same certificates as Go.
 //!
 //! ureq can do TLS itself, but not this: Go trusts a server whose very certificate the user names with `--ca-file`, also when
 //! that certificate may sign others, as the self-signed ones do that `openssl req -x509` makes. webpki refuses them.
@@ -30,7 +30,7 @@ use ureq::unversioned::transport::{
 pub struct TlsConnector(Arc<ClientConfig>);
 
 impl TlsConnector {
-    /// Fails when a file cannot be read or does not hold what it should.
+    /// Fails when a file cannot be read or has invalid content.
     pub fn new(tls: &Tls) -> Result<Self, SourceError> {
         client_config(tls).map(|config| Self(Arc::new(config)))
     }
@@ -190,7 +190,7 @@ fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
 /// Trusts servers that show a named certificate, or one that a named authority has signed.
 #[derive(Debug)]
 struct Trust {
-    /// `None` trusts anybody.
+    /// `None` trusts any server.
     inner: Option<Arc<WebPkiServerVerifier>>,
     named: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,

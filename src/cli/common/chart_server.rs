@@ -8,7 +8,7 @@ use crate::source::{Messages, SourceSettings};
 use std::io::Read as _;
 use std::path::PathBuf;
 
-/// Helm's flags of a server: who we are to it, whom to trust.
+/// Helm's flags of a server: our credentials, and the authorities to trust.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "they are Helm's flags")]
 pub struct ServerArgs {
@@ -21,7 +21,7 @@ pub struct ServerArgs {
     /// User name for the repository or registry.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub username: String,
-    /// Password for the repository or registry; --password-stdin shows it to nobody.
+    /// Password for the repository or registry; other users may see it, so prefer --password-stdin.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub password: Secret,
     /// Read the password from standard input.

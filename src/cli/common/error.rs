@@ -2,7 +2,7 @@
 
 use crate::source::SourceError;
 
-/// An error to be printed behind `Error: `.
+/// An error to be printed after `Error: `.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CliError(pub String);

@@ -1,4 +1,4 @@
-//! `--explain`: explanations beside Helm's text.
+//! `--explain`: explanations in addition to Helm's text.
 
 use super::colours::colours;
 use super::value_args::ValueArgs;
@@ -6,11 +6,11 @@ use crate::render::Diagnostic;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
-/// Whether errors are explained. Without a flag they are when standard error is a terminal, so that what a script reads
-/// is Helm's text alone.
+/// Whether errors are explained. Without a flag they are when standard error is a terminal, so that a script reads only
+/// Helm's text.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct ExplanationArgs {
-    /// Show the lines of the chart behind an error, even when no terminal reads it.
+    /// Show the lines of the chart that caused an error, even when no terminal reads it.
     #[arg(long, overrides_with = "no_explain")]
     explain: bool,
     /// Show Helm's text of an error only.

@@ -63,13 +63,13 @@ pub async fn served(
     }
     if definitions.is_none() && records.is_none() {
         return Err(CliError::new(
-            "neither definitions nor release records may be listed: say which kind is meant, with --kind or --watches-file",
+            "you are not allowed to list definitions or release records: name the kind with --kind or --watches-file",
         ));
     }
     Ok(kinds.into_values().collect())
 }
 
-/// `None` for what may not be listed.
+/// `None` for kinds that may not be listed.
 fn allowed<T>(answer: Result<T, ApiError>) -> Result<Option<T>, CliError> {
     match answer {
         Ok(list) => Ok(Some(list)),

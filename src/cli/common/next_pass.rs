@@ -24,7 +24,7 @@ use crate::reconcile::history::history;
 use crate::reconcile::preview::{Preview, PreviewTarget, preview};
 use crate::template::yaml;
 
-/// Arguments of the commands that ask what the next pass would do.
+/// Arguments of the commands that show the work of the next pass.
 #[derive(Debug, clap::Args)]
 pub struct AskArgs {
     /// The custom resource: KIND NAME, or KIND/NAME.

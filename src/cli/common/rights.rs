@@ -97,7 +97,7 @@ pub fn rules(inputs: &[Input], mut settings: RunSettings) -> (Vec<Rights>, Vec<R
             settings.impersonated.extend(impersonated(kind));
         }
         if settings.escalate {
-            // No rule depends on what is not known of Roles.
+            // No rule depends on unknown facts about Roles.
             rights.granted.aggregated.clear();
             rights.granted.unseen.clear();
         }

@@ -22,7 +22,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Connects and asks for the version, as Helm does to see whether the cluster is there.
+    /// Connects and asks for the version, as Helm does to see whether the cluster is reachable.
     pub fn connect(args: &ClusterArgs) -> Result<Self, CliError> {
         Self::try_connect(args).map_err(|why| {
             let text = format!("cluster reachability check failed: kubernetes cluster unreachable: {why}");
@@ -45,7 +45,7 @@ impl Server {
         Ok(Self { runtime, cluster, discovery, config })
     }
 
-    /// How the server is reached, and as whom.
+    /// The address of the server, and the identity of the client.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -77,7 +77,7 @@ async fn config(args: &ClusterArgs) -> Result<Config, String> {
     for path in args.kubeconfigs().iter().filter(|path| path.exists()) {
         let wrong = |e: String| format!("error loading config file {}: {e}", quoted(path.to_string_lossy().as_bytes()));
         let text = std::fs::read(path).map_err(|e| wrong(crate::chart::go_io(&e)))?;
-        // Read twice: for Go's words, and for what the client makes of it.
+        // Read twice: for Go's words, and for the client.
         crate::template::yaml::parse(&text).map_err(|e| wrong(in_yaml(&e.to_string()).to_owned()))?;
         let read = Kubeconfig::read_from(path).and_then(|next| all.merge(next));
         all = read.map_err(|e| wrong(e.to_string()))?;

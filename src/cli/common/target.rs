@@ -78,7 +78,7 @@ pub async fn resource(word: &str, discovery: &Discovery) -> Result<Arc<Resource>
                 None => Ok(Arc::clone(first)),
                 Some(other) => {
                     let (first, other) = (group(first), group(other));
-                    Err(CliError(format!("{word} may be {first} or {other}: say which")))
+                    Err(CliError(format!("{word} can be {first} or {other}: name one of them")))
                 }
             }
         }

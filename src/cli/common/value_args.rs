@@ -13,7 +13,7 @@ const LIMIT: u64 = 64 << 20;
 /// Where values come from.
 #[derive(Debug, Default, clap::Args)]
 pub struct ValueArgs {
-    /// Values in a YAML file or behind a link, `-` for standard input; several are laid over each other.
+    /// Values in a YAML file or at a link, `-` for standard input; later files override earlier ones.
     #[arg(short = 'f', long = "values", value_name = "FILE", value_delimiter = ',')]
     files: Vec<String>,
     /// Values as `key1=val1,key2=val2`.

@@ -13,7 +13,7 @@ struct Loader {
     program: &'static str,
     /// Whether it reads archives of OCI, and keeps the digest of the image. Others get what `docker load` reads.
     reads_oci: bool,
-    /// Its arguments before the name that the user gives, for the name, and behind it; `FILE` is replaced by the
+    /// Its arguments before the name that the user gives, for the name, and after it; `FILE` is replaced by the
     /// archive.
     before: &'static [&'static str],
     flag: &'static str,
@@ -106,7 +106,7 @@ impl std::str::FromStr for LoadTarget {
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         match name {
             Some(name) if name.is_empty() || name.starts_with('-') || !name.chars().all(fits) => {
-                Err("the name behind : has letters, digits, -, _ and .".to_owned())
+                Err("the name after : has letters, digits, -, _ and .".to_owned())
             }
             name => Ok(Self { loader, name: name.map(str::to_owned) }),
         }
@@ -165,7 +165,7 @@ mod tests {
         let message = |text: &str| text.parse::<LoadTarget>().unwrap_err();
         assert_eq!(message("k3s"), "it must be one of kind, containerd, docker, podman, nerdctl, minikube");
         for text in ["kind:", "kind:--all", "kind:a b"] {
-            assert!(message(text).starts_with("the name behind"));
+            assert!(message(text).starts_with("the name after"));
         }
     }
 }

@@ -104,7 +104,7 @@ fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Makes the image, and does with it what the flags say.
+/// Makes the image, and handles it as the flags say.
 pub fn run(args: &ImageArgs) -> Result<(), CliError> {
     let signing = args.signing.read()?;
     if signing.is_some() && !args.push {
@@ -113,7 +113,7 @@ pub fn run(args: &ImageArgs) -> Result<(), CliError> {
     let recipe = recipe(args)?;
     let images = build(&recipe)?;
     if let (Some(path), Some(format)) = (&args.output, format(args)) {
-        // Before anything is said: what follows may be long.
+        // Before any output: the following steps may take long.
         write::write(&images, path, format, recipe.epoch)?;
     }
     if let Some(path) = &args.sbom {
@@ -138,7 +138,7 @@ pub fn run(args: &ImageArgs) -> Result<(), CliError> {
         target.load(&images, recipe.epoch)?;
     }
     if args.output.is_none() && !args.push && args.load.is_none() {
-        print_error("the image went nowhere: --output, --push and --load say where to\n");
+        print_error("the image was not written: use --output, --push or --load\n");
     }
     Ok(())
 }
@@ -201,7 +201,7 @@ fn server(args: &ImageArgs) -> ServerArgs {
     }
 }
 
-/// The reference with the digest, and for each platform what a pull transfers.
+/// The reference with the digest, and for each platform the bytes that a pull transfers.
 fn summary(images: &Images) -> String {
     let mut text = format!("{}\n", images.reference());
     for image in &images.images {

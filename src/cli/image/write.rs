@@ -62,7 +62,7 @@ fn directory(images: &Images, path: &Path) -> Result<(), CliError> {
     let failed = |e: std::io::Error| CliError(format!("write {}: {}", path.display(), go_io(&e)));
     let is_ours = path.join("oci-layout").is_file();
     if path.exists() && !is_ours && std::fs::read_dir(path).map_err(failed)?.next().is_some() {
-        return Err(CliError(format!("{} is not empty, and no OCI layout: name another", path.display())));
+        return Err(CliError(format!("{} is neither empty nor an OCI layout: name another", path.display())));
     }
     let files = archive::layout(images);
     // Files that refer to blobs come after them.

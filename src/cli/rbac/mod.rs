@@ -77,7 +77,7 @@ struct Found {
     subject: Subject,
 }
 
-/// Prints the roles as YAML, or what a ServiceAccount lacks.
+/// Prints the roles as YAML, or the rights that a ServiceAccount lacks.
 pub fn run(args: &RbacArgs) -> Result<(), CliError> {
     let Found { inputs, charts, rules, subject } = found(args)?;
     if args.check {

@@ -104,8 +104,8 @@ pub(super) fn start(args: &LogArgs, traces: Option<&Traces>) {
     };
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new(format!("warn,kube_client::client::builder=off,tillerman={level}")));
-    // A second log in one process changes nothing. A filter of a single layer caches decisions where no other layer is asked, and lines
-    // get lost: without another layer it is that of all.
+    // A second log in one process changes nothing. A filter of a single layer caches decisions if there is no other
+    // layer, and lines get lost: without another layer it is that of all.
     let _ = match traces {
         None => tracing_subscriber::registry().with(layer(args)).with(filter).try_init(),
         Some(traces) => {

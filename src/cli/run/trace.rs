@@ -31,7 +31,7 @@ const PROTOCOL: &str = "http/protobuf";
 pub(super) struct Traces(SdkTracerProvider);
 
 impl Traces {
-    /// As the environment says: `None` when it does not ask for traces; an error says what it asks for and cannot have.
+    /// As the environment says: `None` when it does not request traces; an error names the unsupported request.
     pub(super) fn from_env(service: &str) -> Result<Option<Self>, String> {
         let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         if !is_asked(env)? {
@@ -82,7 +82,7 @@ impl Traces {
             .with_filter(spans)
     }
 
-    /// Sends what is left.
+    /// Sends the remaining traces.
     pub(super) fn end(self) {
         if let Err(error) = self.0.shutdown_with_timeout(LAST) {
             tracing::warn!(%error, "the last traces could not be sent");
@@ -113,7 +113,7 @@ fn is_asked(env: impl Fn(&str) -> Option<String>) -> Result<bool, String> {
 struct Sender {
     client: Client,
     timeout: Duration,
-    /// The last batch could not be sent; that is said once.
+    /// The last batch could not be sent; this is reported once.
     failing: AtomicBool,
 }
 

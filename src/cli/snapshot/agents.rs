@@ -24,7 +24,7 @@ use crate::cli::common::error::CliError;
 /// The default prefix of names.
 const PREFIX: &str = "db";
 
-/// Which agents are asked.
+/// The agents to ask.
 #[derive(Debug, clap::Args)]
 struct AgentArgs {
     /// URLs of the agents of one database, separated by commas.

@@ -1,4 +1,4 @@
-//! Which members are asked, and how they are reached.
+//! The members to ask, and the connections to them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

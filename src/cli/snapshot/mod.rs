@@ -63,7 +63,7 @@ pub(super) enum SnapshotCommand {
     /// The command stores only writes that a fail-over keeps. The stored writes have no gap, or the command fails and
     /// shows the gap.
     Archive(agents::ArchiveArgs),
-    /// Send a copy, for the container that restores: the program behind -- of `tillerman-agent restore`
+    /// Send a copy, for the container that restores: the program after -- of `tillerman-agent restore`
     Send(agents::SendArgs),
     /// Copy this program to a place where a container of another image runs it
     Install(agents::InstallArgs),

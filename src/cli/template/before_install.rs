@@ -24,7 +24,7 @@ const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 pub enum Owners {
     /// The release's.
     Release,
-    /// Anybody's: it would be taken over. It is read anyway.
+    /// Any owner: it would be taken over. It is read anyway.
     Taken,
     /// The owner has no influence, and is not read.
     Any,
@@ -243,7 +243,7 @@ fn not_owned(object: &Json, release: &Release) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// An answer's sentence, without what was tried.
+/// An answer's sentence, without the attempted action.
 fn words(error: &ApiError) -> String {
     match error {
         ApiError::Refused { message, .. } | ApiError::Unreachable { message, .. } => message.clone(),

@@ -55,7 +55,7 @@ pub struct TemplateArgs {
     /// With --dry-run=server: objects that others own are taken as the release's.
     #[arg(long)]
     take_ownership: bool,
-    /// With --dry-run=server: do not check that objects say what they are.
+    /// With --dry-run=server: do not check that objects have an apiVersion and a kind.
     #[arg(long)]
     disable_openapi_validation: bool,
     /// Let `getHostByName` ask for names; else it answers with nothing.
@@ -99,7 +99,7 @@ pub struct TemplateArgs {
     skip_schema_validation: bool,
     #[command(flatten)]
     explain: ExplanationArgs,
-    /// Print what was rendered even when it is not valid YAML.
+    /// Print the rendered text even when it is not valid YAML.
     #[arg(long)]
     debug: bool,
     /// Write files into this folder instead of printing.

@@ -36,7 +36,7 @@ pub fn print(args: &TemplateArgs, manifest: &str, hooks: &[Hook], name: &str) ->
             }
             Some(folder) => {
                 let path = written(&folder_of(args, folder, name), &hook.manifest.source);
-                // A file that is there, be it of an earlier run, is added to.
+                // An existing file, also one of an earlier run, is extended.
                 write(&path, &hook.manifest.source, &hook.manifest.text, path.exists()).map_err(CliError)?;
             }
         }

@@ -46,19 +46,19 @@ pub(super) fn matters(old: Option<&Cr>, new: &Cr) -> bool {
 }
 
 impl Cache {
-    /// Sets what a custom resource needs. From then on a change of those is a change for it.
+    /// Sets the needs of a custom resource. From then on a change of those is a change for it.
     pub fn set_needs(&self, key: &ReleaseKey, needs: Vec<ReleaseKey>) {
         // Most need nothing, and have never needed anything.
         let mut inner = self.lock();
         inner.dependents.set(key, needs);
     }
 
-    /// The needs of a custom resource; `None` if nobody has looked yet.
+    /// The needs of a custom resource; `None` if no pass has looked yet.
     pub fn needs(&self, key: &ReleaseKey) -> Option<Vec<ReleaseKey>> {
         self.lock().dependents.needs.get(key).cloned()
     }
 
-    /// Drops what a custom resource needs after it is gone.
+    /// Drops the needs of a custom resource after it is gone.
     pub fn forget_needs(&self, key: &ReleaseKey) {
         let mut inner = self.lock();
         inner.dependents.set(key, Vec::new());

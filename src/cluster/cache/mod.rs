@@ -127,7 +127,8 @@ impl Releases {
     }
 }
 
-/// Namespace and name of a release. The namespace is empty for a cluster-scoped custom resource for which nobody names one.
+/// Namespace and name of a release. The namespace is empty for a cluster-scoped custom resource without a named
+/// namespace.
 pub type Release = (Arc<str>, Arc<str>);
 
 /// The cache. Every method that can affect releases returns the keys that need a pass.

@@ -42,7 +42,7 @@ impl Cache {
         needed.into_iter().map(|(gvk, namespace)| (gvk.clone(), namespace.cloned())).collect()
     }
 
-    /// Drops what is known of the objects of a watch that has ended because no release needs it.
+    /// Drops the facts about the objects of a watch that has ended because no release needs it.
     pub fn unwatch(&self, watch: &WatchKey) {
         let mut inner = self.write();
         inner.synced.remove(watch);

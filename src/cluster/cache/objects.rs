@@ -82,7 +82,8 @@ impl Cache {
         Some((id, live))
     }
 
-    /// Adds what the status shows of an object. Returns the custom resource that the object names as its owner.
+    /// Adds the parts of an object that the status shows. Returns the custom resource that the object names as its
+    /// owner.
     fn look(&self, id: &ObjectId, live: &mut Live, object: &Value) -> Option<ReleaseKey> {
         let inner = self.lock();
         live.shown.fields = inner.wanted.of(id, object);
@@ -105,7 +106,7 @@ impl Cache {
         let old = inner.objects.get(&id.gvk).and_then(|o| o.get(&id)).cloned();
         if let Some(old) = &old {
             if old.live.uid == live.uid && old.live.resource_version >= live.resource_version {
-                // The same version is looked at again when a document names other paths.
+                // The same version is read again when a document names other paths.
                 if old.live.resource_version == live.resource_version
                     && let Some(known) = inner.objects.get_mut(&id.gvk).and_then(|objects| objects.get_mut(&id))
                 {

@@ -79,7 +79,8 @@ impl Inner {
 }
 
 impl Cache {
-    /// Sets the document of a release before its record has it, so that the answers to the writes of its objects are looked at.
+    /// Sets the document of a release before its record has it, so that the cache reads the answers to the writes of
+    /// its objects.
     pub fn want(&self, namespace: &Arc<str>, name: &Arc<str>, document: &Arc<str>) {
         self.write().wanted.set(&(Arc::clone(namespace), Arc::clone(name)), Some(document));
     }

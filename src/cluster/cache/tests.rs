@@ -286,7 +286,7 @@ fn a_record_elsewhere_counts_only_where_the_kind_or_the_status_says_so() {
         ("an annotation names it", open.clone(), to("a"), none(), vec![], "a"),
         ("an annotation over the kind", fixed, to("a"), none(), vec!["a", "fixed"], "a"),
         ("an annotation was taken back", open.clone(), none(), none(), vec!["a"], "a"),
-        ("what is no name", open, to("A B"), none(), vec![], "ns"),
+        ("an invalid name", open, to("A B"), none(), vec![], "ns"),
     ] {
         let cache = Cache::new(Vec::new());
         cache.add_kind(&Gvk::new("demo", "v1", "Web"), releases);

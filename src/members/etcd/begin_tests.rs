@@ -54,7 +54,8 @@ fn a_dead_voter_is_replaced_after_its_deadline() {
     }
 }
 
-/// Claim and pod were deleted by force, and made again at once: nobody saw that they were gone, and the data does not come back.
+/// Claim and pod were deleted by force, and made again at once: no pass saw that they were gone, and the data does not
+/// come back.
 #[test]
 fn a_member_whose_volume_is_another_one_is_replaced_at_once() {
     let mut world = World::grown(3);
@@ -160,7 +161,7 @@ fn kept_and_restored_claims_stay_and_nobody_joins_with_them() {
         let MemberStep::Stop { reason: "OrphanedVolumes", why } = remembered(&mut world) else {
             panic!("{:?}", world.decide())
         };
-        assert!(why.contains("claim data-e-1 is there and no member is known"), "{why}");
+        assert!(why.contains("claim data-e-1 exists, and no member is known"), "{why}");
         world.target.size = 1;
         assert_eq!(remembered(&mut world), MemberStep::Quiet);
     }

@@ -139,8 +139,8 @@ pub(crate) struct Read {
     pub members: Vec<ListedMember>,
 }
 
-/// Reads what a quorum agrees on, and then the list of members: the crate requests a list that may be outdated, but not
-/// older than the read.
+/// Makes a linearizable read, and then reads the list of members: the crate requests a list that may be outdated, but
+/// not older than the read.
 pub(crate) async fn read(client: &Client) -> Result<Read, Error> {
     // The key is that of etcd's own health check, which also accepts a denial as an answer.
     let revision = match client.kv_client().get("health", Some(GetOptions::new().with_count_only())).await {

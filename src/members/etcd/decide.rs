@@ -1,6 +1,6 @@
 //! Decides the next step. The first row of the table that applies wins, and each row does at most one thing. Rows that
-//! finish something come before those that begin something: so whatever was interrupted is found and finished, without
-//! any stored state.
+//! finish something come before those that begin something: so interrupted work is found and finished, without any
+//! stored state.
 //!
 //! This file contains the rows that need no quorum, and `with_quorum` and `upkeep` contain the others. `table` contains
 //! the phases and their rows, in order. docs/design/members.md shows them; comments cite a row by the name of its
@@ -23,9 +23,9 @@ use super::state::{ClusterState, EtcdAction, EtcdSettings, InitialCluster, Obser
 use crate::members::driver::MemberStep;
 use crate::members::workload::{Latch, Mode, Pod, PodPhase, Workload, WorkloadTarget};
 
-/// When to observe again what is in progress.
+/// When to observe again work in progress.
 const SOON: Duration = Duration::from_secs(2);
-/// When to observe again what others have to do.
+/// When to observe again work that others have to do.
 const LATER: Duration = Duration::from_secs(10);
 
 /// `ETCD_INITIAL_CLUSTER` while no member joins: etcd exits if it has no data and is not in this list.
@@ -161,7 +161,7 @@ impl Scene<'_> {
         }))
     }
 
-    /// Somebody else lowered the replicas, which may have cost the quorum.
+    /// Another client lowered the replicas, which may have cost the quorum.
     fn scaled_by_hand(&self) -> Option<MemberStep<EtcdAction>> {
         let last = self.latch.replicas?;
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
@@ -220,7 +220,7 @@ impl Scene<'_> {
     fn size_of_zero(&self) -> Option<MemberStep<EtcdAction>> {
         (self.target.size == 0).then(|| MemberStep::Stop {
             reason: "InvalidSize",
-            why: "the last member of a cluster cannot leave: delete the custom resource, or ask for one member".into(),
+            why: "the last member of a cluster cannot leave: delete the custom resource, or set the size to one".into(),
         })
     }
 

@@ -1,4 +1,5 @@
-//! The table of docs/design/members.md, row after row: those that need no quorum, and those that finish what was begun.
+//! The table of docs/design/members.md, row after row: those that need no quorum, and those that finish interrupted
+//! work.
 
 use super::decide::{NOBODY, decide};
 use super::state::{Call, ClusterState, EtcdAction, InitialCluster};
@@ -147,7 +148,7 @@ fn pods_of_an_earlier_cluster_of_the_name_are_waited_for() {
     let step =
         super::decide::decide(&world.settings, &workload, &world.observed(), &world.target, &world.latch, world.now);
     assert!(
-        matches!(&step, MemberStep::Wait { why, .. } if why == "pod e-0 of an earlier StatefulSet to go"),
+        matches!(&step, MemberStep::Wait { why, .. } if why == "pod e-0 of an earlier StatefulSet to be deleted"),
         "{step:?}"
     );
 }
@@ -233,7 +234,7 @@ fn without_a_quorum_nothing_is_done() {
     assert_eq!(stopped(&world.decide()), "QuorumLost");
     world.down.remove(&1);
     world.target.size = 3;
-    assert!(waits(&world.decide()), "it goes on when the quorum is back");
+    assert!(waits(&world.decide()), "it continues when the quorum is back");
 }
 
 #[test]
@@ -476,7 +477,7 @@ fn without_learners_members_join_with_a_vote() {
     world.pass(Fate::Done);
     assert!(matches!(call(world.decide()), Call::AddVoter { ordinal: 1, .. }));
     world.pass(Fate::Crash);
-    assert_eq!(world.observed().members, None, "one of two is no quorum");
+    assert_eq!(world.observed().members, None, "one of two is not a quorum");
     assert_eq!(world.decide(), MemberStep::Scale(2));
     world.pass(Fate::Done);
     assert!(waits(&world.decide()));

@@ -81,7 +81,9 @@ impl EtcdDocument {
             no_space: match raw.no_space.as_deref() {
                 None | Some("Reclaim") => NoSpace::Reclaim,
                 Some("Report") => NoSpace::Report,
-                Some(other) => return Err(format!("spec.etcd.noSpace {other:?} is unknown; it is Reclaim or Report")),
+                Some(other) => {
+                    return Err(format!("spec.etcd.noSpace {other:?} is unknown; it must be Reclaim or Report"));
+                }
             },
             learners: raw.learners.unwrap_or(true),
             quota: raw.quota_backend_bytes.map(|size| bytes("spec.etcd.quotaBackendBytes", &size)).transpose()?,
@@ -100,7 +102,7 @@ fn defragmentation(raw: RawDefragmentation) -> Result<Defragmentation, String> {
     let at = "spec.etcd.defragmentation";
     let fragmented_percent = raw.fragmented_percent.unwrap_or(45);
     if !(10..100).contains(&fragmented_percent) {
-        return Err(format!("{at}.fragmentedPercent is not from 10 to 99"));
+        return Err(format!("{at}.fragmentedPercent must be from 10 to 99"));
     }
     let minimum_size = raw.minimum_size.map(|size| bytes(&format!("{at}.minimumSize"), &size)).transpose()?;
     Ok(Defragmentation { fragmented_percent, minimum_size: minimum_size.unwrap_or(100 << 20) })
@@ -172,9 +174,9 @@ mod tests {
         assert!(with("clientURL", json!("http://etcd:2379")).starts_with("spec.etcd.clientURL: "));
         assert!(with("deadAfter", json!("soon")).starts_with("spec.etcd.deadAfter: "));
         assert!(with("version", json!("latest")).starts_with("spec.etcd.version: "));
-        assert!(with("noSpace", json!("Ignore")).ends_with("it is Reclaim or Report"));
+        assert!(with("noSpace", json!("Ignore")).ends_with("it must be Reclaim or Report"));
         assert!(with("quotaBackendBytes", json!("8 GB")).starts_with("spec.etcd.quotaBackendBytes is not"));
-        assert!(with("defragmentation", json!({"fragmentedPercent": 5})).ends_with("is not from 10 to 99"));
+        assert!(with("defragmentation", json!({"fragmentedPercent": 5})).ends_with("must be from 10 to 99"));
         assert!(with("tls", json!({"name": "x"})).contains("unknown field `name`"));
     }
 }

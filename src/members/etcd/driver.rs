@@ -253,7 +253,7 @@ fn to_data(initial: InitialCluster) -> BTreeMap<String, String> {
     data
 }
 
-/// Reads what was written. Any other content counts as missing, and is rewritten.
+/// Reads the written text. Any other content counts as missing, and is rewritten.
 fn of_data(data: &BTreeMap<String, String>) -> Option<InitialCluster> {
     if data.keys().any(|key| ![MEMBERS, STATE, FORCE].contains(&key.as_str())) {
         return None;

@@ -61,7 +61,7 @@ fn the_member_that_knows_most_goes_on_and_no_other_can() {
     (most.index, most.revision) = (most.index + 10, most.revision + 7);
     let said = format!("{CLUSTER:x}@{}", world.revision + 7);
     let step = decided(&world, &observed);
-    assert!(why(&step).contains(&format!("={said} lets e-3 go on alone")), "{step:?}");
+    assert!(why(&step).contains(&format!("={said} lets e-3 continue as a cluster of one")), "{step:?}");
     world.target.recover = Some(said.as_str().into());
     let begins = |observed: &ObservedEtcd| matches!(decided(&world, observed), MemberStep::Latch(_));
     assert!(begins(&observed));

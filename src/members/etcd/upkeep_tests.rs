@@ -45,7 +45,7 @@ fn defragmented(step: MemberStep<EtcdAction>) -> u32 {
 #[test]
 fn files_with_holes_are_defragmented_one_by_one_and_the_leaders_last() {
     let (mut world, mut observed) = with_files(100);
-    assert_eq!(decided(&world, &observed), MemberStep::Quiet, "nobody asked for it");
+    assert_eq!(decided(&world, &observed), MemberStep::Quiet, "nobody requested it");
     world.settings.defragmentation = Some(Defragmentation { fragmented_percent: 50, minimum_size: 200 * MIB });
     for expected in [2, 1, 0] {
         let ordinal = defragmented(decided(&world, &observed));

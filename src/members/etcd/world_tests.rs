@@ -333,7 +333,7 @@ impl World {
         }
     }
 
-    /// Checks what the operator must never do.
+    /// Checks the actions that the operator must never take.
     fn check(&self, step: &MemberStep<EtcdAction>) {
         let voting = self.voters().len();
         let highest = self.voters().into_iter().max();
@@ -390,7 +390,7 @@ impl World {
             }
             MemberStep::Only(_) => assert!(self.latch.recovery.is_some(), "nobody said so"),
             MemberStep::Scale(_) if self.initial.as_ref().is_some_and(|i| i.state == ClusterState::Forced) => {
-                panic!("more than one pod could go on alone");
+                panic!("more than one pod could continue alone");
             }
             MemberStep::Scale(replicas) if *replicas < self.replicas => {
                 assert!(highest.is_none_or(|highest| *replicas > highest), "I8: a voter loses its pod");

@@ -180,7 +180,7 @@ fn join(view: &View<'_>, moving: &Move) -> MemberStep<JobsAction> {
         }
         if workload.pods.contains_key(&k) {
             return MemberStep::Wait {
-                why: format!("pod {}-{k} of an earlier member to go", workload.name),
+                why: format!("pod {}-{k} of an earlier member to be deleted", workload.name),
                 after: LOOK,
             };
         }
@@ -347,7 +347,7 @@ fn one(
         JobState::Ended(Ended::Done, _) => return None,
         JobState::Ended(Ended::Unknown { pod_remains: true }, _) => {
             return Some(MemberStep::Wait {
-                why: format!("the pod of Job {name} to go: it ended without an exit code"),
+                why: format!("the pod of Job {name} to be deleted: it ended without an exit code"),
                 after: LOOK,
             });
         }

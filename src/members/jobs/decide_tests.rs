@@ -171,7 +171,7 @@ fn the_first_look_tells_a_new_set_from_one_that_was_there() {
     let latch = first(0, 2, true).latches(None);
     assert_eq!((latch.replicas, latch.bootstrapped), (Some(2), true));
     let earlier = |w: &mut World| w.workload.earlier = vec!["db-1".into()];
-    first(0, 0, false).with(earlier).waits("pod db-1 of an earlier StatefulSet to go");
+    first(0, 0, false).with(earlier).waits("pod db-1 of an earlier StatefulSet to be deleted");
     first(0, 2, true).with(|w| w.workload.claims = [(0, vec![claim(0, true)])].into()).waits("claim data-db-0 to go");
 }
 
@@ -270,7 +270,7 @@ fn a_claim_that_no_member_had_is_never_deleted() {
     };
     let step = restored(MoveKind::Join, 1).decide();
     assert!(
-        matches!(&step, MemberStep::Stop { reason: "OrphanedVolumes", why } if why.contains("claim data-db-1 is there")),
+        matches!(&step, MemberStep::Stop { reason: "OrphanedVolumes", why } if why.contains("claim data-db-1 exists")),
         "{step:?}"
     );
     // This includes the case that another member leaves, and that the claim came after the member's own was deleted.

@@ -27,7 +27,7 @@ pub struct Agents {
 pub enum Failed {
     /// It refused.
     Refused(Refusal),
-    /// Nobody knows whether it obeyed. The next state shows it.
+    /// It is unknown whether it obeyed. The next state shows it.
     Unknown(String),
 }
 

@@ -25,7 +25,7 @@ async fn the_agent_of_another_member_is_not_listened_to() {
     assert_eq!(agents.state(&url, "db-1", ANSWER).await.unwrap().member, "db-1");
     // With certificates, an agent without TLS is not asked.
     let asked = Agents { client: Client { tls: Some(trusting_nobody()) } };
-    assert_eq!(asked.state(&url, "db-1", ANSWER).await, Err("certificates are for agents of https".to_owned()));
+    assert_eq!(asked.state(&url, "db-1", ANSWER).await, Err("certificates need an agent with https".to_owned()));
 }
 
 fn trusting_nobody() -> std::sync::Arc<rustls::ClientConfig> {
@@ -34,7 +34,7 @@ fn trusting_nobody() -> std::sync::Arc<rustls::ClientConfig> {
     builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth().into()
 }
 
-/// The time that a demotion has is waited for.
+/// The client waits for the time that a demotion has.
 #[tokio::test]
 async fn an_order_has_the_time_that_it_gives() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

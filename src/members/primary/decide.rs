@@ -1,5 +1,5 @@
 //! Decides the next step. The first row of the table that applies wins, and each row does at most one thing. Rows that
-//! finish something come before those that begin something. So whatever was interrupted is found and finished.
+//! finish something come before those that begin something. So interrupted work is found and finished.
 //!
 //! P is the primary, E the epoch, N the set of members that may acknowledge, and W the number of acknowledgements that
 //! a commit waits for. No acknowledged write is lost if, of N, R members are heard and fenced with R + W > |N|: every
@@ -24,9 +24,9 @@ use crate::agent::contract::{MemberState, Order, Promote, Role, Verb};
 use crate::members::driver::MemberStep;
 use crate::members::workload::{Latch, Mode, Workload, WorkloadTarget};
 
-/// When to observe again what is in progress.
+/// When to observe again work in progress.
 const SOON: Duration = Duration::from_secs(1);
-/// When to observe again what others have to do.
+/// When to observe again work that others have to do.
 const LATER: Duration = Duration::from_secs(10);
 
 /// Decides the next step. `now` is in seconds since 1970.
@@ -87,7 +87,7 @@ impl Scene<'_> {
         (self.target.mode == Mode::Keep).then_some(MemberStep::Quiet)
     }
 
-    /// The first member may create the data. If claims are there already and may be adopted, their members answer
+    /// The first member may create the data. If claims already exist and can be adopted, their members answer
     /// first, and then one of them is chosen: all of them have to be heard.
     fn first_member(&self) -> Step {
         if self.latch.bootstrapped || self.workload.replicas > 0 {
@@ -111,12 +111,12 @@ impl Scene<'_> {
             );
             return Some(stop("OrphanedVolumes", why));
         }
-        // Nobody may create data.
+        // No member is allowed to create data.
         let roles = Roles { primary: String::new(), epoch: 1, acks: 1, data: "unknown".into() };
         Some(self.written(roles).unwrap_or(MemberStep::Scale(highest + 1)))
     }
 
-    /// The first answer with data. From now on nobody else may create data.
+    /// The first answer with data. From now on, no other member is allowed to create data.
     fn first_answer(&self) -> Step {
         if self.latch.bootstrapped {
             return None;
@@ -140,7 +140,7 @@ impl Scene<'_> {
             let roles = Roles { primary: self.pod(0), epoch: 1, acks: 0, data: String::new() };
             return self.written(roles);
         }
-        // Adopted claims: one of the members has every acknowledged write, and nobody knows which one.
+        // Adopted claims: one of the members has every acknowledged write, but it is unknown which one.
         if let Some(k) = (0..self.workload.replicas).find(silent) {
             return Some(self.broken_pod().unwrap_or_else(|| wait(self.first_answer_of(k), SOON)));
         }
@@ -189,7 +189,7 @@ impl Scene<'_> {
         format!("the first answer of {}{problem}", self.pod(ordinal))
     }
 
-    /// Somebody else gave orders, or there are two clusters.
+    /// Another operator gave orders, or there are two clusters.
     fn split_brain(&self) -> Step {
         let ours = self.data();
         for (ordinal, answer) in &self.observed.answers {
@@ -230,7 +230,7 @@ impl Scene<'_> {
         of_epoch.filter_map(|answer| answer.number).max().unwrap_or_default()
     }
 
-    /// Somebody else lowered the replicas.
+    /// Another client lowered the replicas.
     fn scaled_by_hand(&self) -> Step {
         let last = self.latch.replicas.filter(|_| self.target.mode == Mode::Run)?;
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
@@ -251,7 +251,8 @@ impl Scene<'_> {
         self.written(roles)
     }
 
-    /// The primary gets its orders: how many acknowledgements a commit waits for, and who may follow.
+    /// The primary gets its orders: the number of acknowledgements that a commit waits for, and the members that can
+    /// follow.
     fn promote(&self) -> Step {
         let (p, answer) = self.primary()?;
         let (acks, admitted) = (self.asked_acks(), self.admitted());
@@ -333,7 +334,7 @@ impl Scene<'_> {
         })
     }
 
-    /// Whether a member receives from the primary, and may acknowledge what it receives.
+    /// Whether a member receives from the primary, and may acknowledge the writes that it receives.
     fn acknowledges(&self, ordinal: u32) -> bool {
         self.follows(ordinal).is_some_and(|answer| answer.acknowledges)
     }

@@ -222,7 +222,8 @@ fn a_new_template_restarts_replicas_first_and_the_primary_last() {
     assert_eq!(world.held().last.map(|last| last.kind), Some(ChangeKind::SwitchOver));
 }
 
-/// A member that follows nobody stops nobody else: the new primary gets its label, its acknowledgements and its other replica.
+/// A member that follows no source does not stop the others: the new primary gets its label, its acknowledgements and
+/// its other replica.
 #[test]
 fn a_member_that_refuses_to_follow_stops_nobody_else() {
     let mut world = World::grown(3);
@@ -298,7 +299,8 @@ fn while_an_operation_runs_a_lost_primary_is_replaced_and_nobody_comes_or_goes()
     assert_eq!(world.pass(false), MemberStep::Quiet, "no cluster begins");
 }
 
-/// The status of a custom resource is lost, such as when it is restored from a backup: the `ConfigMap` says who the primary is.
+/// The status of a custom resource is lost, such as when it is restored from a backup: the `ConfigMap` names the
+/// primary.
 #[test]
 fn a_lost_status_is_found_again() {
     let mut world = World::grown(3);
@@ -337,7 +339,7 @@ fn a_replica_whose_pod_is_not_ready_takes_over() {
     assert!(world.primary() != 0 && world.members[&world.primary()].writable);
 }
 
-/// The replica that received most cannot apply it. Nobody with less takes over in its place.
+/// The replica that received most cannot apply it. No member with fewer writes takes over in its place.
 #[test]
 fn a_replica_that_cannot_apply_what_it_received_is_not_passed_over() {
     let mut world = World::grown(3);
@@ -377,7 +379,7 @@ fn nobody_hands_over_to_a_replica_that_does_not_apply() {
     world.settle();
 }
 
-/// A replica was away for so long that the primary can no longer send what it lacks.
+/// A replica was away for so long that the primary can no longer send the writes that it lacks.
 #[test]
 fn a_replica_that_lacks_what_the_primary_no_longer_sends_is_seeded() {
     let mut world = World::grown(3);
@@ -527,7 +529,8 @@ fn an_acker_without_data_leaves_n_when_the_other_one_has_just_started() {
     assert_eq!(world.held().ackers.len(), 2, "both acknowledge again");
 }
 
-/// A new acker starts again before a pass has seen that it acknowledges, and has lost what only it had acknowledged.
+/// A new acker starts again before a pass has seen that it acknowledges, and has lost writes that only it had
+/// acknowledged.
 #[test]
 fn a_new_acker_that_starts_again_at_once_does_not_count() {
     let mut world = World::grown(3);
@@ -616,7 +619,7 @@ fn a_promoted_database_that_does_not_start_is_lost_after_a_while() {
     world.broken.clear();
     world.settle();
     assert_ne!(world.primary(), p);
-    // If nobody can take over, it is said, and who could.
+    // If no member can take over, the status says so, and names the members that could.
     let mut world = World::grown(3);
     (0..3).for_each(|k| world.crash(k));
     while world.held().acks > 0 {

@@ -77,7 +77,7 @@ impl PrimaryDocument {
         }
         let acks = raw.acks.unwrap_or(1);
         if !(1..=MAX_ACKS).contains(&acks) {
-            return Err(format!("spec.primary.acks is not from 1 to {MAX_ACKS}"));
+            return Err(format!("spec.primary.acks must be from 1 to {MAX_ACKS}"));
         }
         let silence = |key: &str, text: Option<String>, default| {
             let found = seconds(key, text.as_deref(), default)?;
@@ -137,7 +137,7 @@ fn seconds(key: &str, text: Option<&str>, default: i64) -> Result<i64, String> {
 }
 
 fn unknown(key: &str, given: &str, choice: &str) -> String {
-    format!("spec.primary.{key} {:?} is unknown; it is {choice}", bounded(given))
+    format!("spec.primary.{key} {:?} is unknown; it must be {choice}", bounded(given))
 }
 
 /// The part of a text that a message repeats.
@@ -192,8 +192,8 @@ mod tests {
         let long = format!("http://$(POD).{}", "a".repeat(600));
         let table = [
             (read(json!({})).unwrap_err(), "spec.primary: missing field `agentURL`"),
-            (with(json!({"acks": 0})), "spec.primary.acks is not from 1 to 9"),
-            (with(json!({"acks": 10})), "spec.primary.acks is not from 1 to 9"),
+            (with(json!({"acks": 0})), "spec.primary.acks must be from 1 to 9"),
+            (with(json!({"acks": 10})), "spec.primary.acks must be from 1 to 9"),
             (with(json!({"ack": 1})), "spec.primary: unknown field `ack`"),
             (with(json!({"acks": -1})), "spec.primary: invalid value: integer `-1`, expected u32"),
             (with(json!({"lostAfter": "1s"})), "spec.primary.lostAfter is shorter than 3s"),
@@ -201,9 +201,9 @@ mod tests {
             (with(json!({"deadAfter": "soon"})), "spec.primary.deadAfter: invalid duration \"soon\""),
             (
                 with(json!({"onReplicaLost": "Panic"})),
-                "spec.primary.onReplicaLost \"Panic\" is unknown; it is Block or Degrade",
+                "spec.primary.onReplicaLost \"Panic\" is unknown; it must be Block or Degrade",
             ),
-            (with(json!({"onDiverged": ""})), "spec.primary.onDiverged \"\" is unknown; it is Reseed or Keep"),
+            (with(json!({"onDiverged": ""})), "spec.primary.onDiverged \"\" is unknown; it must be Reseed or Keep"),
             (with(json!({"configMap": "A b"})), "spec.primary.configMap is not the name of an object"),
             (with(json!({"tls": {"secretName": "a"}})), "spec.primary.tls is only for an agentURL of https"),
             (

@@ -24,13 +24,13 @@ const DATA: &str = "DATA";
 /// Treated as a refusal: the member did not answer when it was asked for its state.
 const STATE: &str = "state";
 
-/// When a member is looked at again that did not obey, or not yet.
+/// The pause before the next check of a member that has not obeyed yet.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Characters of a text of an agent in the status.
 const MAX_TEXT: usize = 300;
 
-/// How texts of agents are shown: without what is secret.
+/// How texts of agents are shown: without secrets.
 pub type Shown = Box<dyn Fn(&str) -> String + Send + Sync>;
 
 /// The driver of one cluster.
@@ -43,7 +43,7 @@ pub struct Primary<C> {
     pub agents: Agents,
     /// The `ConfigMap` of roles.
     pub config_maps: C,
-    /// The orders that were refused, and who gave no state: a short while ago, and to this driver.
+    /// The orders that were refused, and the members that gave no state: a short while ago, and to this driver.
     pub refused: Mutex<BTreeMap<(u32, &'static str), Refused>>,
     /// How texts of agents are shown.
     pub shown: Shown,
@@ -61,7 +61,7 @@ impl<C: ConfigMaps> MemberDriver for Primary<C> {
         let p = latch.primary.as_ref().and_then(|held| held.ordinal).filter(|p| ordinals.contains(p));
         let others = ordinals.iter().filter(|ordinal| Some(**ordinal) != p).map(|ordinal| self.ask(*ordinal, false));
         let (roles, mut said) = tokio::join!(self.config_maps.read(), join_all(others));
-        // The primary is asked last: what a replica has, the primary has too.
+        // The primary is asked last, so it has everything that a replica has.
         if let Some(p) = p {
             said.push(self.ask(p, true).await);
         }
@@ -176,7 +176,7 @@ impl<C> Primary<C> {
         (self.shown)(text).chars().take(MAX_TEXT).collect()
     }
 
-    /// The orders that were refused, and who gave no state.
+    /// The orders that were refused, and the members that gave no state.
     pub fn refused(&self) -> BTreeMap<(u32, &'static str), Refused> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -239,7 +239,7 @@ const BELIEVED: u64 = 1 << 40;
 /// Bytes of the name of a pod.
 const MAX_PRIMARY: usize = 253;
 
-/// Reads what was written. Any other content counts as missing, and is rewritten.
+/// Reads the written text. Any other content counts as missing, and is rewritten.
 fn of_data(data: &BTreeMap<String, String>) -> Option<Roles> {
     let text = |key: &str| data.get(key).cloned();
     let roles = Roles {
@@ -248,7 +248,7 @@ fn of_data(data: &BTreeMap<String, String>) -> Option<Roles> {
         acks: text(ACKS)?.parse().ok()?,
         data: text(DATA)?,
     };
-    // The same bounds as for what an agent says: others can write the map.
+    // The same bounds as for answers of an agent, because others can write the map.
     let is_name = |text: &str| text.len() <= MAX_NAME && text.chars().all(|c| c.is_ascii_graphic());
     let is_sound = roles.epoch <= BELIEVED && is_name(&roles.data) && roles.primary.len() <= MAX_PRIMARY;
     (is_sound && to_data(&roles) == *data).then_some(roles)

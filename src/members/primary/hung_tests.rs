@@ -65,7 +65,7 @@ impl World {
         ends
     }
 
-    /// Passes for so many seconds.
+    /// Passes for this many seconds.
     fn passes(&mut self, seconds: u32) -> Vec<MemberStep<super::state::PrimaryAction>> {
         let second = |_| {
             self.tick();
@@ -191,7 +191,7 @@ fn nothing_is_lost_when_any_databases_hang_at_any_time() {
         let mut world = harmed(seed, 3);
         world.hung.clear();
         if !world.comes_to_rest() {
-            // Two were lost one after the other, and the third had started again: nobody knows what it lost.
+            // Two were lost one after the other, and the third had restarted: it is not known which writes it lost.
             accepted += 1;
             world.accept();
             world.settle();

@@ -40,7 +40,7 @@ fn nothing_is_lost_when_anything_fails_at_any_time() {
         world.slow.clear();
         world.target.size = 3;
         if !world.comes_to_rest() {
-            // Members that had acknowledged have started again before they were heard: nobody knows what they lost.
+            // Members that had acknowledged restarted before they answered: it is not known which writes they lost.
             accepted += 1;
             world.accept();
             world.settle();
@@ -55,7 +55,7 @@ fn nothing_is_lost_when_anything_fails_at_any_time() {
 #[test]
 fn an_order_that_arrives_after_newer_ones_of_its_epoch_is_refused() {
     for obeys_older in [true, false] {
-        // The first replica is admitted, and the primary still waits for nobody.
+        // The first replica is admitted, and the primary still waits for no acknowledgement.
         let mut world = World::grown(1);
         world.obeys_older = obeys_older;
         world.target.size = 2;

@@ -137,7 +137,7 @@ fn member(name: &str, is_primary: bool, answer: Option<&MemberState>, silent: Op
     member
 }
 
-/// A time of so many seconds since 1970; null if there is no such time.
+/// A time in seconds since 1970; null if there is no such time.
 fn second(at: i64) -> Value {
     jiff::Timestamp::from_second(at).map_or(Value::Null, |at| format!("{at:.0}").into())
 }

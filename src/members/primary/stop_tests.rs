@@ -100,7 +100,8 @@ fn a_member_that_acknowledges_follows_before_the_earlier_primary() {
     assert_eq!(follow, [(3 - world.primary(), true), (0, false)]);
 }
 
-/// A Service without a pod for a moment costs its clients a second. Only a primary that nobody hears leaves it first.
+/// A Service without a pod for a moment costs its clients a second. Only a primary that does not answer leaves it
+/// first.
 #[test]
 fn the_next_primary_is_selected_before_one_that_takes_no_writes_is_not() {
     for (is_heard, expected) in

@@ -68,7 +68,7 @@ pub(super) struct World {
     pub delayed: Vec<(u32, Verb)>,
     /// Members whose agents are older than the numbers of orders.
     pub unnumbered: BTreeSet<u32>,
-    /// Whether agents obey also older orders of an epoch, as nobody may.
+    /// Whether agents also obey older orders of an epoch, which is forbidden.
     pub obeys_older: bool,
     /// Steps that were carried out.
     pub steps: Vec<String>,
@@ -578,7 +578,7 @@ impl World {
         self.target.recover = Some(said.into());
     }
 
-    /// The operator has forgotten what was refused.
+    /// The operator has forgotten the refusals.
     pub fn forget_refusals(&mut self) {
         self.refused.clear();
     }

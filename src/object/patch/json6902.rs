@@ -87,7 +87,7 @@ impl Operation {
     }
 }
 
-/// No operation nests deeper than an object may: unlimited nesting could not be read, written or dropped.
+/// No operation nests deeper than the limit of an object: unlimited nesting could not be read, written or dropped.
 fn shallow(path: &str, value: &Value) -> Result<(), String> {
     let (limit, above) = (bounds::SPEC.depth, path.matches('/').count());
     look(value)?;
@@ -101,7 +101,7 @@ fn nothing(path: &str) -> String {
     format!("there is nothing at {path}")
 }
 
-/// The parent of what a path names, and the last part of the path.
+/// The parent of the target of a path, and the last part of the path.
 fn parent<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), String> {
     let (above, last) = path.rsplit_once('/').ok_or_else(|| format!("{path:?} is not a path"))?;
     let place = document.pointer_mut(above).ok_or_else(|| nothing(path))?;

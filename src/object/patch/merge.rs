@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::template::budget;
 
-/// Directives of a patch, beside its fields.
+/// Directives of a patch, besides its fields.
 const DIRECTIVE: &str = "$patch";
 
 /// Lists of objects with the fields that identify their items. A second field counts only where both items have it.

@@ -170,7 +170,7 @@ fn copied(value: &Value) -> Result<usize, String> {
     Ok(bytes)
 }
 
-/// Bytes that a value takes beside its text.
+/// Bytes that a value takes besides its text.
 const VALUE: usize = 80;
 
 fn apply_all(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), String> {
@@ -398,7 +398,7 @@ mod tests {
             (json!([{"target": {"nmae": "x"}, "patch": {}}]), "target: unknown field \"nmae\""),
             (
                 json!([{"target": {"name": "("}, "patch": {}}]),
-                "target: name is not a regular expression with less than 20 groups in groups",
+                "target: name is not a regular expression with fewer than 20 groups in groups",
             ),
             (json!([{"target": target, "patch": [{"op": "jump", "path": "/a"}]}]), "there is no operation \"jump\""),
             (

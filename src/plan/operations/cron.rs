@@ -23,7 +23,7 @@ pub struct Cron {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Times {
-    /// `@every 90s`: so many seconds after the last.
+    /// `@every 90s`: this many seconds after the last.
     Every(i64),
     Fields(Fields),
 }
@@ -36,7 +36,7 @@ struct Fields {
     day: u64,
     month: u64,
     weekday: u64,
-    /// The day of the month or of the week is `*`: then both must match. If neither is, one match is enough.
+    /// The day of the month or of the week is `*`: then both must match. If both are restricted, one match is enough.
     both_days: bool,
 }
 

@@ -56,7 +56,7 @@ fn a_refusal_names_the_field_and_what_it_may_be() {
     }
 }
 
-/// However long nobody looked, it was due once only.
+/// However long the pause between two passes is, it was due only once.
 #[test]
 fn the_latest_time_is_found_whatever_was_missed() {
     let at = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_second();

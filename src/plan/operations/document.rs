@@ -1,5 +1,5 @@
 //! Operations of a chart: objects whose `helm.sh/hook` is `operation/NAME`. Helm skips them, because it does not know the name. They are
-//! stored beside the release record, so that an operation can begin without a rendering.
+//! stored next to the release record, so that an operation can begin without a rendering.
 
 use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::runs;
 pub const PREFIX: &str = "operation/";
 /// Annotation of one of its objects: when it is due, as `CronJob` takes it.
 pub const SCHEDULE: &str = names::SCHEDULE;
-/// Annotation beside [`SCHEDULE`]: the time zone; UTC by default.
+/// Annotation that belongs to [`SCHEDULE`]: the time zone; UTC by default.
 pub const TIME_ZONE: &str = names::TIME_ZONE;
 /// Annotation of such an object: how long it may run, in place of the timeout of the release.
 pub const TIMEOUT: &str = names::OPERATION_TIMEOUT;
@@ -54,7 +54,7 @@ pub struct Hook {
     /// Seconds that it may run, in place of the timeout of the release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<i64>,
-    /// The container whose exit code counts; the first one otherwise.
+    /// The container whose exit code counts; by default the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// Digest of the object.
@@ -177,7 +177,7 @@ fn read(hook: &render::Hook, objects: &[Object]) -> Result<Hook, String> {
     operations.dedup();
     let object = Object::parse(&hook.manifest.text)?.ok_or("it is empty")?;
     if &*object.gvk.kind == "CustomResourceDefinition" {
-        return Err("a definition cannot come and go with an operation".to_owned());
+        return Err("a definition cannot be created and deleted with an operation".to_owned());
     }
     let is_object =
         |o: &&Object| o.gvk.group == object.gvk.group && o.gvk.kind == object.gvk.kind && o.name == object.name;

@@ -4,7 +4,7 @@
 //! The status says which operation runs and how each went. The objects show how far it is. Time decides only schedules
 //! and timeouts, so every crash is the same as a pass that ended there.
 //!
-//! - [`document`]: what a chart says of them.
+//! - [`document`]: a chart's description of them.
 //! - [`cron`]: when a schedule is due.
 //! - [`state`]: the facts that the status keeps.
 //! - [`begin`]: whether one begins, and which.

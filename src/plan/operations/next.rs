@@ -60,7 +60,7 @@ pub enum OperationStep {
     },
     /// The status remembers this.
     Remember(Running),
-    /// An object failed: [`judge`] decides what follows, after a look at its pods.
+    /// An object failed: [`judge`] decides the next step, after a look at its pods.
     Judge(Trouble),
     /// It is over.
     Over(Ended),
@@ -151,7 +151,7 @@ fn outdated(view: &View<'_>) -> Option<OperationStep> {
     let present = view.placed.get(view.running.done as usize);
     view.live.iter().filter(|(_, live)| !live.deleting).find_map(|(id, live)| {
         let of = view.placed.iter().find(|placed| is_of(&placed.hook, id));
-        // Nobody else removes an object that the chart no longer has.
+        // Nothing else removes an object that the chart no longer has.
         let earlier = mark.is_earlier(live) && of.is_none_or(|of| of.hook.is_a_run() && goes(&of.hook));
         let again =
             mark.made(live).is_some() && of.is_some_and(|of| of.hook.is_a_run() && present == Some(of) && of.id != *id);
@@ -159,7 +159,7 @@ fn outdated(view: &View<'_>) -> Option<OperationStep> {
     })
 }
 
-/// No part of it runs now. Its delete policies decide what is deleted.
+/// No part of it runs now. Its delete policies decide which objects are deleted.
 fn clear(view: &View<'_>, ended: &Ended) -> OperationStep {
     let mark = Mark::of(view.running);
     for (id, live) in view.live {

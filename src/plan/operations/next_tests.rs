@@ -1,4 +1,4 @@
-//! A row for each state of the operation that runs, and what follows.
+//! A row for each state of the operation that runs, and the next step.
 
 use serde_json::json;
 

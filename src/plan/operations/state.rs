@@ -41,7 +41,7 @@ pub struct Running {
     /// When its first attempt was made, in seconds since 1970: the timeout counts from there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_attempt: Option<i64>,
-    /// When it is asked again, in seconds since 1970.
+    /// When it is checked again, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<i64>,
     /// It is over, and its leftovers are deleted.

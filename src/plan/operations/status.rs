@@ -63,7 +63,7 @@ pub fn plan(operations: &Operations, running: &Running, step: &str, state: StepS
     plan
 }
 
-/// The plan of an operation that is over; `plan` is what it was.
+/// The plan of an operation that is over; `plan` is the earlier plan.
 pub fn finished(plan: Option<&Value>, running: &Running, ended: &Ended) -> Value {
     let of = |plan: &&Value| plan["operation"] == running.name.as_str();
     let mut plan = plan

@@ -1,4 +1,4 @@
-//! Larger volumes of members: first the claims that are there, and then the StatefulSet that makes the next ones.
+//! Larger volumes of members: first the existing claims, and then the StatefulSet that makes the next ones.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub async fn enlarge(
             }
             let patch = json!({"spec": {"resources": {"requests": {"storage": size}}}});
             match cluster.merge::<Value>(&claims, &id, &patch, None).await {
-                // A missing right, or a quota, says itself what it is.
+                // The message about a missing right or a quota explains itself.
                 Err(e) if e.message().contains(NOT_RESIZED) || matches!(e, ApiError::Refused { code: 422, .. }) => {
                     return Err(refused(set, &name, size));
                 }

@@ -89,7 +89,7 @@ impl Applied {
     }
 }
 
-/// Something that a release waits for. A watch notices when it is there.
+/// Something that a release waits for. A watch notices when it appears.
 #[derive(Clone, Debug)]
 pub struct Waiting {
     /// The condition that the release waits for.
@@ -158,14 +158,14 @@ pub async fn apply(observed: &Verified, planned: Result<Planned, Error>, ctx: &C
     }
 }
 
-/// Lets the caches look at what the status will show of the objects that are about to be written.
+/// Lets the caches read the fields of the objects that are about to be written and that the status will show.
 fn want(observed: &Observed, fields: &StatusFields, ctx: &Context) {
     if let Ok(document) = fields.encode() {
         ctx.cache.want(&observed.owner.release_namespace, &observed.owner.release_name, &document.into());
     }
 }
 
-/// What is listed of objects that a revision names and that are not applied, so that they are not strays.
+/// The list entries of objects that a revision names and that are not applied, so that they are not strays.
 fn kept(observed: &Observed, desired: &Desired) -> BTreeMap<ObjectId, Reference> {
     let kept = desired.left_out.iter().filter_map(|id| {
         let live = observed.facts.live.get(id).filter(|live| is_ours(&observed.facts, live))?;

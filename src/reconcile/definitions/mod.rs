@@ -1,8 +1,9 @@
 //! Carries out definitions of charts: makes the definition of each API, and serves it, without a restart.
 //!
-//! A definition is handled when it changes, and again after a pause when something failed. Charts are loaded beside each other, one at a
-//! time for each definition, because their servers can be slow; all other steps of all definitions follow one another. At rest nothing is
-//! sent. A chart that cannot be used removes no API: the operator continues to serve the previous one.
+//! A definition is handled when it changes, and again after a pause when something failed. Charts are loaded
+//! concurrently, one at a time for each definition, because their servers can be slow; all other steps of all
+//! definitions follow one another. At rest nothing is sent. A chart that cannot be used removes no API: the operator
+//! continues to serve the previous one.
 
 mod chart;
 mod config_maps;
@@ -57,7 +58,8 @@ struct Entry {
     serving: Option<Serving>,
     /// When it is tried again, and the pause after that.
     retry: Option<(Instant, Duration)>,
-    /// The rights that its chart needs, and when it is looked again whether the operator has them: `None` when it has.
+    /// The rights that its chart needs, and the time of the next check whether the operator has them: `None` when it
+    /// has.
     needed: Arc<Vec<RoleDocument>>,
     look_at: Option<(Instant, Duration)>,
     load: Load,
@@ -203,7 +205,7 @@ impl Definitions {
         }
     }
 
-    /// Loads a chart beside those of other definitions.
+    /// Loads a chart concurrently with those of other definitions.
     fn load(&mut self, name: &str, object: Value, place: ChartPlace) {
         let entry = self.entries.entry(name.to_owned()).or_default();
         entry.load = Load::Runs;
@@ -240,7 +242,7 @@ impl Definitions {
         self.conclude(&name, &object, verdict).await;
     }
 
-    /// Reports what came of a definition.
+    /// Reports the result of a definition.
     async fn conclude(&mut self, name: &str, object: &Value, verdict: Verdict) {
         let is_written = self.report(name, object, &verdict).await;
         self.note(
@@ -250,7 +252,7 @@ impl Definitions {
         .await;
     }
 
-    /// Notes when a definition is looked at again.
+    /// Notes the time of the next check of a definition.
     async fn note(&mut self, name: &str, is_settled: bool) {
         let before = self.entries.get(name).and_then(|entry| entry.retry).map_or(FIRST_RETRY, |(_, pause)| pause);
         if is_settled {

@@ -1,4 +1,4 @@
-//! One definition: from what it says to an API that is served, and back.
+//! One definition: from its content to an API that is served, and back.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl Definitions {
         }
     }
 
-    /// The rights that a chart needs. Without an answer nothing is said of them.
+    /// The rights that a chart needs. Without an answer the status does not mention them.
     async fn needed(&self, chart: &Chart, names: &Names, has_account: bool) -> Arc<Vec<RoleDocument>> {
         let namespaces: Vec<String> =
             self.ctx.cache.scopes().into_iter().flatten().map(|name| name.to_string()).collect();
@@ -106,7 +106,7 @@ impl Definitions {
         {
             entry.look_at = Some((tokio::time::Instant::now() + pause, pause));
         }
-        // The status may be newer than what the watch has seen.
+        // The status may be newer than the state that the watch has seen.
         let (resource, id) = address(name);
         let Ok(Some(object)) = self.ctx.cluster.get(&resource, &id).await else { return };
         let old: Map<String, Value> = object.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -126,7 +126,7 @@ impl Definitions {
         serving.map_or_else(definition::gvk, |serving| self.ctx.kinds.get(serving.kind).gvk().clone())
     }
 
-    /// Whether nobody else serves a kind.
+    /// Whether no other definition serves a kind.
     fn check_free(&self, gvk: &Gvk, own: Option<usize>) -> Result<(), Verdict> {
         let retired = |kind: usize| self.ctx.cache.is_retired(kind);
         let same = |(kind, served): (usize, Arc<Served>)| {
@@ -211,7 +211,7 @@ impl Definitions {
         entry.serving = Some(Serving { kind: number, stop, digest });
     }
 
-    /// The end of a definition: its API goes when nobody uses it, or stays without it.
+    /// The end of a definition: its API is deleted when no custom resource uses it, or stays without it.
     async fn finish(&mut self, name: &str, object: &Value) -> Result<(), Verdict> {
         let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
         if !finalizers.is_some_and(|all| all.iter().any(|finalizer| finalizer == DEFINITION)) {

@@ -14,7 +14,7 @@ use crate::rbac::{Rights, RoleDocument, Subject};
 
 /// Missing rules that are listed.
 const SHOWN: usize = 10;
-/// A namespace that nobody has, in which only the rights of a `ClusterRole` hold.
+/// A namespace that does not exist, in which only the rights of a `ClusterRole` hold.
 const NOWHERE: &str = "tillerman-rights-of-the-cluster";
 
 /// The rights that the operator needs for the chart of a kind if it serves these namespaces; all namespaces if there

@@ -31,7 +31,7 @@ use crate::reconcile::queue::with_jitter;
 /// second.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest time between two checks of members at rest. Kubelets report pods that are not ready, and watches report
-/// deleted pods, at once. The checks find what only etcd knows: alarms, foreign members, partitions.
+/// deleted pods, at once. The checks find facts that only etcd knows: alarms, foreign members, partitions.
 const PERIOD: Duration = Duration::from_secs(20);
 /// If a check fails once, it is repeated after this time before the API server is asked.
 const AGAIN: Duration = Duration::from_secs(2);

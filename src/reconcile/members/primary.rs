@@ -79,8 +79,8 @@ struct Stepped {
     quiet: bool,
 }
 
-/// Carries out a step, and those that follow from it and need nothing new of the API server: while nobody can write, each pass would
-/// cost a tenth of a second. Before each, the members are asked again.
+/// Carries out a step, and those that follow from it and need nothing new of the API server: while no client can write,
+/// each pass would cost a tenth of a second. Before each, the members are asked again.
 async fn steps<C: ConfigMaps>(
     pass: &SetPass<'_>,
     driver: &Primary<C>,
@@ -174,7 +174,7 @@ async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
     Ok(passed)
 }
 
-/// How texts of agents are shown: without what is secret in the release.
+/// How texts of agents are shown: without the secrets of the release.
 async fn masked(observed: &Observed, ctx: &Context) -> Shown {
     let is_known = learn(observed, ctx).await;
     let (masks, key) = (Arc::clone(&ctx.memory.masks), observed.key.clone());
@@ -238,7 +238,7 @@ async fn agents(document: &PrimaryDocument, observed: &Observed) -> Result<Resul
     Ok(Agents::new(tls.as_ref()).map_err(wrong))
 }
 
-/// Where what the members report is noted for the metrics.
+/// The place where the reports of members are noted for the metrics.
 struct Noted {
     primaries: Primaries,
     key: ReleaseKey,

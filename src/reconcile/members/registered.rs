@@ -65,7 +65,7 @@ impl SetPass<'_> {
         self.nothing(Doing::Stopped { reason: "InvalidMembers", why })
     }
 
-    /// Nothing is done until something else has changed, or for as long as a condition is looked at again.
+    /// Nothing is done until something else has changed, or until the next check of a condition.
     pub fn nothing(&self, doing: Doing) -> Passed {
         let after = (doing != Doing::Nothing).then_some(STOPPED);
         Passed { doing, after, latch: self.latch.clone(), details: None }

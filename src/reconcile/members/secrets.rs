@@ -12,7 +12,7 @@ use crate::reconcile::observe::observed::Observed;
 pub enum Lack {
     /// Something does not exist yet.
     Waits(String),
-    /// Something is wrong until somebody changes it.
+    /// A fault remains until somebody corrects it.
     Wrong(String),
 }
 

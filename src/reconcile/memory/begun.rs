@@ -1,7 +1,7 @@
 //! Interrupted first installations. They have no record yet. The annotation `tillerman.dev/kinds` of the custom
 //! resource names the kinds of objects that they may have left behind.
 //!
-//! Everybody who may edit the custom resource can write this annotation, so it proves nothing. Each kind is listed
+//! Every user who can edit the custom resource can write this annotation, so it proves nothing. Each kind is listed
 //! once, in the namespace of the release. The operator watches a kind only if there is an object that names the
 //! custom resource as its owner.
 

@@ -18,7 +18,7 @@ pub struct KnownLookups {
     pub deployed: Lookups,
     /// The lookups of the last rendering, successful or not, and its time.
     pub tried: Option<(Lookups, Instant)>,
-    /// The last known versions of what no watch sees, and when they were read.
+    /// The last known versions of objects that no watch sees, and when they were read.
     pub seen: Lookups,
     pub read: Option<Instant>,
 }

@@ -1,5 +1,5 @@
-//! What the operator remembers of releases between their passes. It is kept in memory only and lost at a restart. Data
-//! that must survive a restart is in the release record or in the status.
+//! The facts about releases that the operator keeps in memory between passes. It is kept in memory only and lost at a
+//! restart. Data that must survive a restart is in the release record or in the status.
 
 pub mod annotations;
 pub mod begun;
@@ -26,7 +26,7 @@ use refusals::Refusals;
 use room::Room;
 use trusted::Trusted;
 
-/// What the operator remembers of releases between their passes.
+/// The facts about releases that the operator keeps in memory between passes.
 #[derive(Default)]
 pub struct Memory {
     /// Objects that others change as often as the operator repairs them.
@@ -52,7 +52,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Drops what is remembered of a deleted custom resource, whose release has this namespace and name.
+    /// Drops the facts about a deleted custom resource, whose release has this namespace and name.
     pub fn forget(&self, key: &ReleaseKey, release: &(Arc<str>, Arc<str>)) {
         self.contests.forget(key);
         self.begun.forget(key);

@@ -12,12 +12,12 @@ use crate::telemetry::collect::{DatabaseLabels, DatabaseSight, MemberLabels};
 pub struct Primaries(Arc<Mutex<HashMap<ReleaseKey, BTreeMap<String, Sight>>>>);
 
 impl Primaries {
-    /// Notes what the members of a set reported.
+    /// Notes the reports of the members of a set.
     pub fn note(&self, key: &ReleaseKey, set: &str, sight: Sight) {
         self.lock().entry(key.clone()).or_default().insert(set.to_owned(), sight);
     }
 
-    /// Drops what is remembered of a deleted custom resource.
+    /// Drops the facts about a deleted custom resource.
     pub fn forget(&self, key: &ReleaseKey) {
         self.lock().remove(key);
     }

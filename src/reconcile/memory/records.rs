@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(revision(kept.get(&release("b"), "u", "7")), None);
         kept.put(&a, &secret("9", 2, 10));
         assert_eq!(revision(kept.get(&a, "u", "9")), Some(2));
-        // A record in chunks replaces the one that was there.
+        // A record in chunks replaces the existing one.
         kept.put(&a, &json!({"metadata": {"uid": "u", "resourceVersion": "10"}, "data": {"head": "eA=="}}));
         assert_eq!(revision(kept.get(&a, "u", "9")), None);
         kept.put(&a, &secret("11", 3, 10));

@@ -10,7 +10,7 @@ use crate::members::primary::state::Refused;
 
 /// How long an order is not repeated that may succeed soon.
 const PASSING: Duration = Duration::from_secs(3);
-/// How long one is not repeated that fails until somebody does something.
+/// How long an order that keeps failing without help is not repeated.
 const LASTING: Duration = Duration::from_secs(15);
 
 /// The orders of a stateful set that are not repeated yet, by ordinal and name of the verb.
@@ -32,7 +32,7 @@ impl Refusals {
         of_set.iter().map(|(order, (refused, _))| (*order, refused.clone())).collect()
     }
 
-    /// Remembers what is refused now. An order that was already known keeps its time.
+    /// Stores the present refusals. An order that was already known keeps its time.
     pub fn note(&self, key: &ReleaseKey, set: &str, refused: BTreeMap<(u32, &'static str), Refused>) {
         if refused.is_empty() {
             return;
@@ -45,7 +45,7 @@ impl Refusals {
         }
     }
 
-    /// Drops what is remembered of a deleted custom resource.
+    /// Drops the facts about a deleted custom resource.
     pub fn forget(&self, key: &ReleaseKey) {
         self.lock().remove(key);
     }

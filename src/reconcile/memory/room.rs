@@ -13,7 +13,7 @@ const LARGE: usize = 1 << 20;
 const ROOM: usize = bounds::CHUNKS.bytes;
 const KIB: usize = 1 << 10;
 
-/// The room for large records. Everybody who can write Secrets in a namespace can make one for each of their releases.
+/// The room for large records. Every user who can write Secrets in a namespace can make one for each of their releases.
 pub struct Room(Arc<Semaphore>);
 
 impl Default for Room {
@@ -50,7 +50,7 @@ mod tests {
         assert!(room.take(LARGE - 1).unwrap().is_none());
         let first = room.take(ROOM).unwrap();
         assert!(matches!(room.take(LARGE), Err(Error::Busy(_))));
-        assert!(room.take(LARGE - 1).is_ok(), "small ones go on");
+        assert!(room.take(LARGE - 1).is_ok(), "small ones continue");
         drop(first);
         let halves = [room.take(ROOM / 2).unwrap(), room.take(ROOM / 2).unwrap()];
         assert!(room.take(LARGE).is_err());

@@ -1,5 +1,5 @@
-//! Records that count as they are: this process wrote them, or compared them with what the chart renders, in their
-//! current version.
+//! Records that count as they are: this process wrote them, or compared them with the rendered chart, in their current
+//! version.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -35,8 +35,9 @@ pub async fn resolve(host: &str, port: u16, allowed: Option<&[String]>) -> Resul
     }
 }
 
-/// Whether the author of a notice can read what came of a connection: everybody could have made it, or the administrator allows the host.
-/// From other answers they would learn which hosts and ports of the network exist that only the operator can reach.
+/// Whether the author of a notice can read the result of a connection: everybody could have made it, or the
+/// administrator allows the host. From other answers they would learn which hosts and ports of the network exist that
+/// only the operator can reach.
 pub fn is_shown(host: &str, addresses: &[SocketAddr], allowed: Option<&[String]>) -> bool {
     let shows = |at: &SocketAddr| is_public(at.ip()) || allowed.is_some_and(|all| is_allowed(host, at.ip(), all));
     allowed.is_none() || addresses.iter().all(shows)

@@ -15,7 +15,7 @@ use crate::notices::status::{NoticeReason, bound};
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LAST_PAUSE: Duration = Duration::from_secs(15);
 
-/// Which custom resources have to be looked at.
+/// The custom resources that have to be checked.
 #[derive(Debug)]
 pub enum Dirty {
     /// All.

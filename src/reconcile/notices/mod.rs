@@ -1,4 +1,4 @@
-//! Carries out notices: looks at what changed, stores what is to be sent, sends it, and removes what was taken.
+//! Carries out notices: checks changes, stores messages, sends them, and removes those that were accepted.
 //!
 //! One task looks and stores, a notice at a time. Each notice sends on its own, so that a target that hangs delays
 //! nobody else. The status of the notice has each message before the first attempt to send it: the request that stores
@@ -212,13 +212,14 @@ impl Notices {
         self.complete.insert(scope);
         let is_whole = self.ctx.cache.scopes().iter().all(|scope| self.complete.contains(scope));
         if is_whole && self.ctx.undelivered.know() {
-            // The status of one may still say what was so before a restart.
+            // The status of one may still describe the state before a restart.
             let crs = self.ctx.cache.crs().into_iter();
             self.ctx.queue.add_all(crs.filter(|(_, cr)| cr.status.contains(NOTICES_FAILING)).map(|(key, _)| key));
         }
     }
 
-    /// Enters about which custom resources a notice cannot send what is due. Those for which that is news get a pass, which reports it.
+    /// Enters the custom resources about which a notice cannot send due messages. Those for which that is news get a
+    /// pass, which reports it.
     fn mark(&self, id: &Id, state: &NoticeState, now: i64) {
         let fails = self.held.get(id).is_some_and(|held| held.problem.is_some() || held.notice.is_err());
         let waiting = state.due(now).filter(|_| fails).flat_map(|entry| &entry.lines);

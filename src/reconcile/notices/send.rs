@@ -85,7 +85,7 @@ pub struct Sender {
 impl Sender {
     /// Sends a message to the target of a notice of this namespace. Returns the server's answer.
     ///
-    /// A host that only the operator may be able to reach gives one answer for whatever failed, after the same time.
+    /// A host that perhaps only the operator can reach gives the same answer for every failure, after the same time.
     pub async fn send(&self, namespace: &str, notice: &Notice, message: &Message) -> Result<String, Failure> {
         let deadline = harm::setting("TILLERMAN_NOTICE_DEADLINE", DEADLINE);
         let ends = tokio::time::Instant::now() + deadline;
@@ -115,7 +115,7 @@ impl Sender {
         }
     }
 
-    /// The addresses of a host, and whether what comes of connections to it is shown.
+    /// The addresses of a host, and whether results of connections to it are shown.
     async fn reach(&self, host: &str, port: u16, shown: &AtomicBool) -> Result<Vec<SocketAddr>, Failure> {
         let allowed = self.hosts.as_deref();
         let addresses = resolve(host, port, allowed).await?;
@@ -172,7 +172,8 @@ impl Sender {
         let answer = connection.send(&envelope, &bytes).await.map_err(|e| said(&e))?;
         let words: Vec<&str> = answer.message().collect();
         let answer = format!("{} {}", answer.code(), words.join(" "));
-        // The message was taken. Nobody waits for the end of the conversation: the message has to be removed at once.
+        // The message was accepted. The operator does not wait for the end of the conversation: the message has to be
+        // removed at once.
         tokio::spawn(async move { drop(tokio::time::timeout(Duration::from_secs(2), connection.quit()).await) });
         Ok(answer)
     }

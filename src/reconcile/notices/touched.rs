@@ -20,7 +20,7 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// Keeps what is touched from now on, or no longer.
+    /// Begins or ends to record touched custom resources.
     pub fn want(&self, wanted: bool) {
         self.wanted.store(wanted, Ordering::Relaxed);
     }

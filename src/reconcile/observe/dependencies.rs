@@ -37,7 +37,8 @@ pub struct Linked {
     pub unserved: bool,
 }
 
-/// Collects what the kind and the annotation name. `is_installed`: there is a release, which keeps its last values.
+/// Collects the dependencies that the kind and the annotation name. `is_installed`: there is a release, which keeps its
+/// last values.
 pub fn gather(
     key: &ReleaseKey,
     cr: &Cr,
@@ -93,7 +94,7 @@ fn lay(linked: &mut Linked, all: &[(String, Value)]) {
     let mut hasher = Hasher::default();
     for (target, value) in all {
         if let Err(why) = depends_on::set(target, value, &mut linked.values) {
-            // Those of one list do not collide, so the annotation does with what the kind has.
+            // Those of one list do not collide, so the annotation collides with the kind's list.
             let message = format!("annotation {}: {target}: {why}", depends_on::ANNOTATION);
             linked.refusal = linked.refusal.take().or(Some(Refusal { reason: "InvalidAnnotation", message }));
         }

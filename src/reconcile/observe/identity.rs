@@ -1,8 +1,8 @@
-//! With whose rights a release is handled.
+//! The identity with whose rights a release is handled.
 //!
-//! Everything about its objects is done so: they are looked up, read, applied, patched and deleted, as are hooks, operations and members,
-//! logs and the values of `valuesFrom`. The operator uses its own rights for its own data: records, the status, the
-//! finalizer, events, the lease, discovery and the watches (docs/explanation/security.md).
+//! All requests about its objects use it: they are looked up, read, applied, patched and deleted, as are hooks,
+//! operations and members, logs and the values of `valuesFrom`. The operator uses its own rights for its own data:
+//! records, the status, the finalizer, events, the lease, discovery and the watches (docs/explanation/security.md).
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::kind::Kind;
 use crate::kind::service_account::ServiceAccount;
 use crate::release::owner::Owner;
 
-/// The identity for the requests about the objects of a release. An annotation that cannot be read means nobody's rights, also for a
-/// deletion: an editor of the custom resource could else get those of the operator.
+/// The identity for the requests about the objects of a release. An annotation that cannot be read means no rights,
+/// also for a deletion: an editor of the custom resource could else get those of the operator.
 pub fn identity(kind: &Kind, cr: &Cr, owner: &Owner) -> Identity {
     match ServiceAccount::of(kind.service_account.as_ref(), &cr.annotations) {
         Ok(None) => Identity::Own,

@@ -26,7 +26,7 @@ use crate::release::owner::{Owner, RELEASE_NAME, RELEASE_NAMESPACE};
 /// The shortest time between two renderings, for looked-up objects that change all the time.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// How the looked-up objects compare with what they were at the last renderings.
+/// How the looked-up objects compare with their state at the last renderings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LookupState {
     /// They differ from those that the newest revision was rendered with.

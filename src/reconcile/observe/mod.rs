@@ -1,4 +1,4 @@
-//! Observe: collects what the caches know about a release, and reads its newest record if the decision needs it.
+//! Observe: collects the facts about a release in the caches, and reads its newest record if the decision needs it.
 
 pub mod address;
 pub mod dependencies;
@@ -253,7 +253,7 @@ fn with_caches(
     if waits { Situation::Waiting } else { situation }
 }
 
-/// The digest of what a release is rendered from, with this chart.
+/// The digest of the inputs of a rendering, with this chart.
 fn inputs(
     chart: &Loaded,
     values: &Map<String, Value>,
@@ -292,7 +292,7 @@ fn chosen(
             let inputs = inputs_of(&chart);
             Chosen { chart: Some(chart), inputs: Some(inputs), refusal: None }
         }
-        // The release is what it should be.
+        // The release is up to date.
         Choice::Held => Chosen { chart: None, inputs: recorded.map(str::to_owned), refusal: None },
         Choice::None(refusal) => Chosen { chart: None, inputs: None, refusal: Some(refusal) },
     }

@@ -26,7 +26,7 @@ use crate::release::owner::Owner;
 pub struct Extras {
     /// The sources, in order of precedence.
     pub sources: Vec<ValuesFrom>,
-    /// Patches to apply to what the chart renders.
+    /// Patches to apply to the rendered objects.
     pub patches: Vec<Patch>,
     /// Values from the status of other custom resources.
     pub linked: Map<String, Value>,

@@ -33,13 +33,13 @@ pub const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, m
 /// The limits in tests.
 const UNLIMITED: Limits = Limits { steps: None, output: usize::MAX, memory: None };
 
-/// The maximum number of objects in a release. The inventory of so many still fits into an annotation.
+/// The maximum number of objects in a release. Their inventory still fits into an annotation.
 pub const MAX_OBJECTS: usize = 1500;
 
 /// The surroundings of a rendering.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// Collects what the templates look up.
+    /// Collects the lookups of the templates.
     pub lookups: &'a Arc<Mutex<Lookups>>,
     /// How far the clock of the rendering is ahead.
     pub ahead: Duration,
@@ -137,8 +137,8 @@ async fn in_place(
         .await
 }
 
-/// Reads what the chart declares about members, and removes `replicas` from their stateful sets, so that neither the
-/// record nor the objects have it.
+/// Reads the declarations of the chart about members, and removes `replicas` from their stateful sets, so that neither
+/// the record nor the objects have it.
 fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> Result<Option<Arc<Members>>, Error> {
     if rendered.unknown.is_empty() && !objects.iter().any(|o| &*o.gvk.kind == document::KIND) {
         return Ok(None);

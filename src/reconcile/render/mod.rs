@@ -47,7 +47,7 @@ pub struct Prepared {
     pub remarks: Vec<String>,
 }
 
-/// Prepares what the situation requires.
+/// Prepares the data that the situation requires.
 pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Error> {
     let record = observed.record.as_ref().map_err(Clone::clone)?.as_ref();
     match &observed.situation {
@@ -142,7 +142,7 @@ pub async fn id_of(object: &Object, observed: &Observed, ctx: &Context) -> Resul
     Ok(ObjectId { gvk: object.gvk.clone(), namespace, name: object.name.as_str().into() })
 }
 
-/// Whether a deletion waits for hooks: somebody may have said that it does not, and where objects stay none runs.
+/// Whether a deletion waits for hooks: a user may have turned hooks off, and if objects stay, no hook runs.
 pub fn waits_for_hooks(observed: &Observed) -> bool {
     let SituationFacts { switches, namespace_goes, .. } = &observed.facts;
     let deletes = switches.deletion_policy != DeletionPolicy::Orphan;

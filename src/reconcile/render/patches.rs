@@ -1,4 +1,4 @@
-//! Patches what a chart rendered before it becomes the content of the release: the record holds the patched objects.
+//! Patches a rendered chart before it becomes the content of the release: the record has the patched objects.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Marks what a chart renders as objects of the release, and checks their places.
+//! Marks the rendered objects of a chart as objects of the release, and checks their places.
 
 use super::secrets::learn_secrets;
 use crate::cluster::error::ApiError;

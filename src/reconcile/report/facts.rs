@@ -8,7 +8,7 @@ use crate::reconcile::observe::observed::Observed;
 use crate::release::secret::Revision;
 
 /// After this many failed passes in a row, with pauses of half a minute between them, the status reports an outage of
-/// the API server, or of a server behind it: a server of an aggregated API may be down for good.
+/// the API server, or of an aggregated server: a server of an aggregated API may be down for good.
 const LASTING: u32 = 6;
 
 /// Whether an error is not reported: the next pass has newer observations, or the API server has failed, but not for

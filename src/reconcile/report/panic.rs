@@ -1,4 +1,4 @@
-//! Reports what a pass cannot report itself: that it panicked, or does not begin.
+//! Reports facts that a pass cannot report itself: that it panicked, or does not begin.
 
 use std::cell::RefCell;
 

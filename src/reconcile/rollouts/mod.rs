@@ -78,7 +78,7 @@ async fn one(
     policy: &Rollout,
     memory: &mut Memory,
 ) -> Option<Instant> {
-    // Without a chart nobody moves. The chart is loaded elsewhere.
+    // Without a chart, no custom resource moves. The chart is loaded elsewhere.
     let target = served.chart().ok()?;
     if !served.has_kept(&target.digest) {
         match store::keep(ctx, namespace, kind, served, &target).await {

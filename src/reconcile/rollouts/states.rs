@@ -23,7 +23,8 @@ use crate::release::secret::Revision;
 use crate::render::{self, Stop};
 
 /// The custom resources of a kind that have a release, at a time in seconds since 1970. Whether the new chart takes the values of one is
-/// found out beside, and the roll-out is looked at again after that: values that take long to check hold up nobody else.
+/// found out in another task, and the roll-out is checked again after that: values that take long to check delay no
+/// other custom resource.
 pub fn members(
     ctx: &Arc<Context>,
     kind: usize,
@@ -39,7 +40,8 @@ pub fn members(
         let Some(newest) = history.last().filter(|newest| newest.status != Status::Uninstalled) else { continue };
         let status = cr.status();
         let mut state = state(&key, &cr, newest, &status, served, goal, now);
-        // Anybody may make a custom resource that fails. One that never had another chart says nothing of the move to this one.
+        // Any user can make a custom resource that fails. One that never had an earlier chart says nothing about the
+        // move to this one.
         let is_new = history.iter().all(|revision| revision.chart.as_deref() == Some(&*goal.digest));
         if is_new && !matches!(state, RolloutPhase::Ready(_) | RolloutPhase::Left(_)) {
             state = RolloutPhase::Left("it is new, and not ready".to_owned());

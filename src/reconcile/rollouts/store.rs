@@ -16,10 +16,11 @@ use crate::reconcile::charts::{Loaded, Served};
 use crate::reconcile::context::Context;
 use crate::release::kept_chart::{self, Kept};
 
-/// Charts that no custom resource has, and are kept all the same: what one may be pinned to.
+/// Charts that no custom resource has, and that are kept all the same, because one can be pinned to them.
 const SPARE: usize = 3;
 
-/// Writes the newest chart of a kind to Secrets, loads the others that are kept, and deletes those that nobody needs.
+/// Writes the newest chart of a kind to Secrets, loads the others that are kept, and deletes those that no custom
+/// resource needs.
 ///
 /// # Errors
 /// Why not, in a sentence.
@@ -75,7 +76,7 @@ async fn collect(
     served: &Served,
     found: &mut Vec<Kept>,
 ) -> Result<(), String> {
-    // Before all releases are known, each chart may be somebody's.
+    // Before all releases are known, each chart may be in use.
     if !ctx.cache.is_history_synced() || !ctx.cache.is_kind_synced(kind) {
         return Ok(());
     }

@@ -130,7 +130,7 @@ impl MemberSink {
     }
 }
 
-/// The digest of what a pass would see of a pod, a claim, a Job or the `ConfigMap` of a driver.
+/// The digest of the fields that a pass would see of a pod, a claim, a Job or the `ConfigMap` of a driver.
 fn digest(object: &Value) -> String {
     let mut hasher = Hasher::default();
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);

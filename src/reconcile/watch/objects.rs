@@ -24,7 +24,7 @@ use crate::release::owner::CHART_LABEL;
 pub const FIRST_SEARCH: Duration = Duration::from_secs(1);
 /// See [`FIRST_SEARCH`].
 pub const LAST_SEARCH: Duration = Duration::from_secs(20);
-/// A pass that asks for a watch creates what the watch is for, an object or a record, within this time.
+/// A pass that requests a watch creates the object or record that the watch is for within this time.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// Starts and ends watches.
@@ -178,7 +178,7 @@ pub fn grace() -> Duration {
 /// Why a watch ended.
 #[derive(PartialEq, Eq)]
 enum Ended {
-    /// Nobody needs it.
+    /// No release needs it.
     Unneeded,
     /// The operator stops.
     Stopped,

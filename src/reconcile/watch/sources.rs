@@ -1,4 +1,4 @@
-//! Watches of the objects that releases are made from: the sources of values, and what templates look up.
+//! Watches of the objects that releases are made from: the sources of values, and the lookups of templates.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -394,7 +394,7 @@ fn check_source(source: &FieldSource, known: Known<'_>) -> Result<(), String> {
             })
         }
         FieldSource::Members { field, .. } if !known.facts.contains(&field.as_str()) => {
-            Err(format!("field {field:?} is unknown; there are {}", known.facts.join(", ")))
+            Err(format!("field {field:?} is unknown; the fields are {}", known.facts.join(", ")))
         }
         FieldSource::Value(_) | FieldSource::Members { .. } => Ok(()),
     }

@@ -34,7 +34,7 @@ pub fn path_of(kind: &Kind) -> String {
     }
 }
 
-/// Names the documents that the chart's schema refers to and that nobody has.
+/// Names the documents that the chart's schema refers to and that are missing.
 fn schemas(kind: &Kind, chart: &Chart, path: &str, report: &mut MigrationReport) {
     let is_known = |url: &str| kind.schema_documents.keys().any(|known| schema_documents::covers(known, url));
     for url in schema_documents::missing(chart).iter().filter(|url| !is_known(url)) {

@@ -24,8 +24,8 @@ pub enum Argument {
     Unknown,
 }
 
-/// Flags of older versions of helm-operator, and what they are called now; `None` for what nothing replaces (operator-sdk 0.10 to 0.19,
-/// `pkg/helm/flags` and `pkg/log/zap`).
+/// Flags of older versions of helm-operator, and their present names; `None` for flags without a replacement
+/// (operator-sdk 0.10 to 0.19, `pkg/helm/flags` and `pkg/log/zap`).
 const OLD: [(&str, Option<&str>); 4] = [
     ("max-workers", Some("max-concurrent-reconciles")),
     ("zap-level", Some("zap-log-level")),
@@ -262,7 +262,7 @@ pub fn recreate(
 }
 
 impl<'a> Manager<'a> {
-    /// The file of the Deployment and its part, if its pods may run beside each other.
+    /// The file of the Deployment and its part, if its pods can run at the same time.
     pub fn rolling(&self) -> Option<(&'a str, (usize, usize))> {
         self.deployment.filter(|_| !self.has_strategy)
     }

@@ -119,7 +119,7 @@ fn instructions(text: &str) -> Vec<Instruction<'_>> {
     found
 }
 
-/// The image of a FROM, and the line that names it: an ARG before may.
+/// The image of a FROM, and the line that names it, which can be an earlier ARG.
 fn image_of<'a>(from: &Instruction<'a>, instructions: &[Instruction<'a>]) -> (usize, &'a str) {
     let image = from.rest.split_whitespace().find(|word| !word.starts_with("--")).unwrap_or_default();
     let name = image.strip_prefix('$').map(|name| name.trim_matches(['{', '}']));

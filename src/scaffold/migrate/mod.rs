@@ -2,7 +2,7 @@
 //! Projects of v1.0 to v1.42 have `config/`, those before have `deploy/` and `build/Dockerfile` (operator-sdk,
 //! `internal/plugins/helm/v1` and `internal/scaffold/helm`).
 //!
-//! All of it is decided on texts: who calls has read the files, and writes them.
+//! All decisions are about texts: the caller has read the files, and writes them.
 
 mod charts;
 mod definitions;
@@ -27,7 +27,7 @@ pub use watches::read as read_watches;
 pub enum Verdict {
     /// It has to change.
     Change,
-    /// It works, and somebody should know.
+    /// It works, and is worth a note.
     Note,
     /// It stays as it is.
     Stays,
@@ -55,7 +55,7 @@ pub struct Finding {
 enum Edit {
     /// The line becomes these.
     Replace(Vec<String>),
-    /// These come behind it.
+    /// These come after it.
     After(Vec<String>),
 }
 

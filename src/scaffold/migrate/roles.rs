@@ -110,7 +110,7 @@ pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut Migration
         }
     }
     if is_complete {
-        report.stays(&main, &format!("the ServiceAccount {} has what Tillerman needs", manager.account));
+        report.stays(&main, &format!("the ServiceAccount {} has the rights that Tillerman needs", manager.account));
     }
     let lease_is_new = manager.elects() && report.findings.iter().any(|f| f.is_edited && f.what.contains("leases"));
     if let Some((path, part)) = manager.rolling().filter(|_| lease_is_new) {
@@ -123,7 +123,7 @@ fn is_of_lease(rule: &Rule) -> bool {
     rule.policy.groups.contains("coordination.k8s.io")
 }
 
-/// Says what is missing. Returns whether it is needed.
+/// Reports the missing rights. Returns whether it is needed.
 fn needs(
     held: &Held,
     rule: &Rule,

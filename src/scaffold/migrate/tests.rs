@@ -255,7 +255,7 @@ fn a_project_of_before_operator_sdk_1_is_understood() {
     let stays: Vec<&str> =
         report.findings.iter().filter(|f| f.verdict == Verdict::Stays).map(|f| f.what.as_str()).collect();
     assert!(stays.contains(&"tillerman run reads WATCH_NAMESPACE and OPERATOR_NAME"), "{stays:?}");
-    assert!(stays.contains(&"the ServiceAccount web-operator has what Tillerman needs"), "{stays:?}");
+    assert!(stays.contains(&"the ServiceAccount web-operator has the rights that Tillerman needs"), "{stays:?}");
 }
 
 #[test]

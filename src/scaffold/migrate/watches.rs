@@ -20,7 +20,7 @@ const HOME: &str = "/opt/helm";
 /// Reads the text of a project's `watches.yaml`. Paths of charts are those in the project's directory.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault.
 pub fn read(text: &str) -> Result<Watches, String> {
     let mut watches = watches::parse(text, Path::new(HOME)).map_err(|e| e.to_string())?;
     for kind in &mut watches.kinds {

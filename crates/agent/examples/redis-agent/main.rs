@@ -33,7 +33,7 @@ use tillerman_agent::tls::{Tls, TlsFiles};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A replica serves if its primary has sent something in so many seconds.
+/// A replica serves if its primary has sent something within this many seconds.
 const LAG: f64 = 10.0;
 
 fn main() -> ExitCode {
@@ -174,7 +174,7 @@ struct Kubelet(Arc<RedisMember>);
 impl Answers for Kubelet {
     async fn answer(self: Arc<Self>, asked: Asked) -> Response<Body> {
         match asked.path.as_str() {
-            // One that waits for an order is well. To restart it would help nobody.
+            // One that waits for an order is well. A restart would not help.
             "/healthz" => answer(200, "text/plain", b"ok".to_vec()),
             "/readyz" if self.0.state().await.serves(LAG) => answer(200, "text/plain", b"ok".to_vec()),
             "/readyz" => answer(503, "text/plain", b"not ready".to_vec()),

@@ -30,7 +30,7 @@ pub const FILES: [&str; 2] = ["appendonlydir", "dump.rdb"];
 /// The rights of clients, which take no writes before the agent opens the member. `FUNCTION` would let them remove the marker.
 pub const CLOSED: [&str; 4] = ["+@all", "-@admin", "-@write", "-function"];
 pub const OPEN: [&str; 3] = ["+@all", "-@admin", "-function"];
-/// A primary that nobody is: a replica of it is read-only, and receives nothing.
+/// The address of no server: a replica of it is read-only, and receives nothing.
 pub const NOBODY: [&str; 3] = ["REPLICAOF", "127.0.0.1", "0"];
 
 /// The settings with which a container starts.
@@ -127,7 +127,7 @@ pub struct RedisMember {
 }
 
 impl RedisMember {
-    /// Reads what the volume has.
+    /// Reads the volume.
     pub fn new(settings: Settings) -> Result<Self, String> {
         let text = |error: io::Error| error.to_string();
         let tls = settings.tls.as_ref().map(TlsFiles::read).transpose()?;
@@ -174,7 +174,7 @@ impl RedisMember {
         }
     }
 
-    /// Stores what is obeyed, before it is acted on.
+    /// Stores an order before it is carried out.
     pub fn obey(&self, change: impl FnOnce(&mut Obeyed)) -> Result<(), Refusal> {
         let mut obeyed = self.facts(|facts| facts.obeyed.clone());
         change(&mut obeyed);
@@ -230,7 +230,8 @@ impl RedisMember {
         Ok(measured)
     }
 
-    /// The last report about the end of a stream. It is stored before it is said, so that it counts after a restart.
+    /// The last report about the end of a stream. It is stored before it is reported, so that it counts after a
+    /// restart.
     fn said(&self, marker: &Marker, replication: &Replication, is_durable: bool) -> io::Result<Said> {
         let path = self.volume.data().join("said");
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -315,7 +316,7 @@ impl RedisMember {
         }
     }
 
-    /// Starts Redis as a replica of nobody, and waits until it has loaded its data.
+    /// Starts Redis as a replica of no server, and waits until it has loaded its data.
     async fn start(&self) -> Result<Arc<Server>, String> {
         let data = self.volume.data();
         let is_whole = data.join("appendonlydir/appendonly.aof.manifest").exists();
@@ -330,14 +331,14 @@ impl RedisMember {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             if is_copy {
-                // An append-only file is written of what the copy has.
+                // An append-only file is written from the copy.
                 server.ask(&["CONFIG", "SET", "appendonly", "yes"], SHORT).await.map_err(|error| error.to_string())?;
             }
             Ok(())
         };
         tokio::select! {
             done = loads => done.map(|()| Arc::clone(&server)),
-            () = server.ended() => Err("Redis ended while it started: its log says why".to_owned()),
+            () = server.ended() => Err("Redis ended while it started: see its log".to_owned()),
         }
     }
 

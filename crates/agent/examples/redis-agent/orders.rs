@@ -46,7 +46,7 @@ pub async fn obey(member: Arc<RedisMember>, verb: Verb) -> Result<MemberState, R
         done?;
         Ok(member.state().await)
     });
-    order.await.unwrap_or_else(|_| Err(failed("the order ended with a bug: the log of the agent says where")))
+    order.await.unwrap_or_else(|_| Err(failed("the order ended with a bug: see the log of the agent")))
 }
 
 async fn set(server: &Server, words: &[&str]) -> Result<(), Refusal> {
@@ -58,7 +58,7 @@ async fn allow(server: &Server, rights: &[&str]) -> Result<(), Refusal> {
     set(server, &[&["ACL", "SETUSER", "default"], rights].concat()).await
 }
 
-/// Writes of clients are refused without so many connected replicas: a guard for clients that do not use `WAIT`.
+/// Writes of clients are refused with fewer connected replicas: a guard for clients that do not use `WAIT`.
 async fn guard(server: &Server, replicas: u32) -> Result<(), Refusal> {
     set(server, &["CONFIG", "SET", "min-replicas-to-write", &replicas.to_string()]).await
 }
@@ -137,7 +137,7 @@ async fn begin_stream(member: &RedisMember, server: &Server, epoch: u64) -> Resu
     set(server, &["FUNCTION", "LOAD", "REPLACE", &marker.library()]).await
 }
 
-/// Writes the marker again, so that there is a write after all others, and waits until so many members have it.
+/// Writes the marker again, so that there is a write after all others, and waits until this many members have it.
 async fn is_confirmed(member: &RedisMember, server: &Server, acks: u32, within: Duration) -> Result<bool, Refusal> {
     let down = |error: std::io::Error| refused(&error);
     let marker = member.measure(server, SHORT).await.map_err(down)?.marker;

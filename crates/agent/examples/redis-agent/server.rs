@@ -154,7 +154,7 @@ impl Info {
         self.get(key).parse().unwrap_or_default()
     }
 
-    /// Whether it has a primary, or had one, or nobody.
+    /// Whether it has or had a primary, or has none.
     pub fn follows(&self) -> bool {
         self.get("role") == "slave"
     }

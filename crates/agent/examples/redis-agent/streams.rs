@@ -51,7 +51,7 @@ impl Marker {
         )
     }
 
-    /// Reads what the function answers.
+    /// Reads the answer of the function.
     pub fn read(text: &str) -> Option<Self> {
         let mut fields = text.splitn(4, ' ');
         let mut next = || fields.next();

@@ -88,7 +88,7 @@ struct Confirmed {
 }
 
 impl Writers {
-    /// Starts so many, to whichever of these members takes writes.
+    /// Starts this number, to the one of these members that takes writes.
     pub fn start(members: &[Member], count: usize) -> Self {
         let members = members.iter().map(|member| (member.address, member.port)).collect();
         let (next, stop, confirmed) = (AtomicU64::new(1), AtomicBool::new(false), Mutex::default());
@@ -101,7 +101,7 @@ impl Writers {
         self.shared.confirmed.lock().expect("nobody panicked").keys.len()
     }
 
-    /// Waits until so many more were confirmed.
+    /// Waits until this many more were confirmed.
     pub async fn more(&self, count: usize) {
         let (before, since) = (self.count(), Instant::now());
         while self.count() < before + count {

@@ -59,7 +59,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// A schema, or what it refers to in the same file.
+    /// A schema, or a target of its references in the same file.
     fn resolve(&self, schema: &'s Value) -> &'s Value {
         let mut schema = schema;
         for _ in 0..REFERENCES {

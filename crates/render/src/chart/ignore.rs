@@ -57,7 +57,7 @@ pub enum IgnoreError {
 }
 
 impl Rules {
-    /// Parses the file. Helm's own rule, dot files in `templates/`, is added behind.
+    /// Parses the file. Helm's own rule, dot files in `templates/`, is added at the end.
     pub fn parse(text: &[u8]) -> Result<Self, IgnoreError> {
         let text = String::from_utf8_lossy(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)).into_owned();
         let mut rules = Self::default();

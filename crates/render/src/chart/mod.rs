@@ -146,6 +146,6 @@ impl Chart {
 pub struct File {
     /// Path relative to the chart, with `/`.
     pub name: String,
-    /// Content, without a byte order mark; shared, since what is rendered holds it too.
+    /// Content, without a byte order mark; shared, because rendered values have it too.
     pub data: Arc<Vec<u8>>,
 }

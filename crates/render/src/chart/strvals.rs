@@ -21,7 +21,7 @@ impl PathLimits {
     pub const HELM: Self = Self { index: 65_536, names: 30, indices: 1_000 };
 }
 
-/// How the text behind `=` becomes a value.
+/// How the text after `=` becomes a value.
 pub enum Mode<'a> {
     /// `--set`: `true`, `false`, `null` and integers are typed.
     Typed,
@@ -256,7 +256,7 @@ impl Parser<'_> {
                 let result = self.key(&mut inner, nesting);
                 match result {
                     Ok(()) => set_index(list, index, Value::Object(inner), self.limits.index),
-                    // Helm loses the element when the text ends right behind it.
+                    // Helm loses the element when the text ends right after it.
                     Err(stop) => {
                         if at < list.len() {
                             list[at] = Value::Object(inner);
@@ -268,7 +268,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The value behind `=`; false when the text ended where a value was expected.
+    /// The value after `=`; false when the text ended where a value was expected.
     fn value(&mut self) -> Result<(Value, bool), Stop> {
         match self.mode {
             Mode::Literal => {

@@ -91,7 +91,7 @@ fn documents(data: &[u8]) -> impl Iterator<Item = Result<Cow<'_, [u8]>, ValuesEr
 
 const SEPARATOR: &[u8] = b"---";
 
-/// Where the first line that starts with `---` behind a line break at `from` or later begins.
+/// Where the first line that starts with `---` after a line break at `from` or later begins.
 fn next_separator(data: &[u8], from: usize) -> Option<usize> {
     memchr::memmem::find(&data[from..], b"\n---").map(|length| from + length + 1)
 }

@@ -1,4 +1,4 @@
-//! Which dependencies of a chart take part in a rendering, under which names, and what they export.
+//! The dependencies of a chart that take part in a rendering, their names, and their exports.
 
 use super::coalesce::{TypeMismatch, coalesce_tables, coalesce_values, deep_copy_map, merge_values};
 use crate::chart::{Chart, Dependency, Metadata};

@@ -1,4 +1,4 @@
-//! Explanations beside Helm's text: the lines, the way there, and hints.
+//! Explanations in addition to Helm's text: the lines, the way there, and hints.
 
 use crate::template::go::Origins;
 use crate::template::trace::{Excerpt, Location, Missing};
@@ -119,7 +119,7 @@ fn hint(missing: &Missing, prefix: &str) -> String {
     }
 }
 
-/// The keys of a table below the values, each with a dot behind it; `None` if it is not part of the values.
+/// The keys of a table below the values, each followed by a dot; `None` if it is not part of the values.
 fn values_path(table: &str) -> Option<String> {
     let below = ["$.Values", ".Values", "values"].iter().find_map(|root| table.strip_prefix(root))?;
     if below.is_empty() {

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 /// A [`Host`] without a clock, randomness, network or cluster. Random values come from a seed, and the time is always the
 /// same. Two renderings with fresh hosts of the same seed are equal, passwords and keys of the chart included.
 ///
-/// Anybody who knows the seed can compute what was made from it. For real passwords, use a host with the
+/// Anybody who knows the seed can compute the values made from it. For real passwords, use a host with the
 /// randomness of the operating system.
 #[derive(Debug, Default)]
 pub struct Fixed {

@@ -1,4 +1,4 @@
-//! Chart + values → what Helm would send to the API server.
+//! Chart + values → the objects that Helm would send to the API server.
 
 mod capabilities;
 mod coalesce;
@@ -119,7 +119,7 @@ impl Rendered {
     }
 }
 
-/// How a chart is rendered, beside its inputs. The default has [`Fixed`] surroundings.
+/// How a chart is rendered, besides its inputs. The default has [`Fixed`] surroundings.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
@@ -178,7 +178,7 @@ impl Options {
         Self { lint, ..self }
     }
 
-    /// Options for a rendering whose objects are looked at and never applied: it does not wait for keys.
+    /// Options for a rendering whose objects are shown and never applied: it does not wait for keys.
     pub fn for_a_look() -> Self {
         Self::new(Fixed::for_a_look())
     }

@@ -1,4 +1,4 @@
-//! The objects that Helm gives to templates beside values: `.Files`, `.Capabilities` and `.Chart`.
+//! The objects that Helm gives to templates besides values: `.Files`, `.Capabilities` and `.Chart`.
 
 use super::Capabilities;
 use super::capabilities::KubeVersion;
@@ -292,7 +292,7 @@ pub fn capabilities(capabilities: &Capabilities, kube: &KubeVersion) -> Value {
     }))
 }
 
-/// The list behind `.Capabilities.APIVersions`.
+/// The list of `.Capabilities.APIVersions`.
 pub fn api_versions(capabilities: &Value) -> Value {
     let Value::Object(capabilities) = capabilities else { return Value::Nil };
     match capabilities.field("APIVersions") {

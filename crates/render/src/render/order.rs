@@ -145,7 +145,7 @@ fn rank(kind: &str) -> (usize, &str) {
     }
 }
 
-/// Documents of a stream. The separator is `---` with blanks behind it at the start of any line, whatever follows.
+/// Documents of a stream. The separator is `---` followed by blanks at the start of any line, whatever follows.
 pub fn split(text: &str) -> Vec<&str> {
     let text = text.trim_start();
     let mut documents = Vec::new();

@@ -68,7 +68,7 @@ pub enum Spent {
     Steps(u64),
     /// [`Limits::memory`]
     Memory(u64),
-    /// Somebody used the [`Stop`].
+    /// The [`Stop`] was used.
     Stopped,
 }
 
@@ -99,7 +99,7 @@ impl From<Spent> for String {
 pub struct Budget {
     /// The rest of the slice.
     steps: u64,
-    /// The rest beside it.
+    /// The rest outside of the slice.
     reserve: u64,
     memory: u64,
     limits: (u64, u64),
@@ -253,7 +253,7 @@ pub fn spent() -> Option<Spent> {
     SPENT.get()
 }
 
-/// Writing a value into a text of so many bytes.
+/// Writing a value into a text of this many bytes.
 #[inline]
 pub fn write(written: usize) -> Result<(), Spent> {
     work(1)?;
@@ -293,7 +293,7 @@ pub fn node() -> Result<(), Spent> {
     make(NODE)
 }
 
-/// The memory that so many nodes are charged with.
+/// The memory that this many nodes are charged with.
 pub fn nodes(count: usize) -> u64 {
     count.saturating_mul(NODE) as u64
 }
@@ -356,7 +356,7 @@ mod tests {
         });
         other.join().unwrap();
         assert_eq!(spent, Spent::Stopped);
-        assert_eq!(running.run(|| make(1)), Err(Spent::Stopped), "and nothing goes on");
+        assert_eq!(running.run(|| make(1)), Err(Spent::Stopped), "and nothing continues");
     }
 
     #[test]

@@ -75,8 +75,8 @@ pub trait Host {
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult;
     /// `getHostByName`; the empty string unless DNS is enabled.
     fn resolve(&self, name: &str) -> String;
-    /// Where RSA keys are kept for all renderings, for those whose secrets nobody will use: making one takes up to a second. By default,
-    /// each call of a template makes a key.
+    /// Where RSA keys are kept for all renderings, for those whose secrets will never be used: making one takes up to a
+    /// second. By default, each call of a template makes a key.
     fn kept_keys(&self) -> Option<&KeptKeys> {
         None
     }

@@ -7,8 +7,8 @@ use super::value::{Elem, List, Map, MapType, Str, Value, Waste, drop_later};
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-/// The elements of a slice, shared. A `[]uint8` holds its bytes, and makes elements of them only for those who ask for
-/// elements.
+/// The elements of a slice, shared. A `[]uint8` holds its bytes, and makes elements of them only if elements are
+/// requested.
 #[derive(Clone, Default)]
 pub struct Items(Rc<Elements>);
 
@@ -59,11 +59,11 @@ pub enum Room {
     /// For the elements only.
     #[default]
     Exact,
-    /// One element after the other was added to an empty slice with room for so many.
+    /// One element after the other was added to an empty slice with room for this many.
     Grown(usize),
-    /// The elements behind the first so many were added at once to a slice without room.
+    /// The elements after the first ones were added at once to a slice without room.
     Added(usize),
-    /// For so many.
+    /// For this many.
     For(usize),
 }
 

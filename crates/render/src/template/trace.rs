@@ -46,7 +46,7 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// A part of a line: what of the range lies outside of the line is left out.
+    /// A part of a line: the rest of the range, outside of the line, is left out.
     pub fn new(line: usize, text: &str, range: std::ops::Range<usize>) -> Self {
         let text = text.trim_end();
         let floor = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -71,7 +71,7 @@ pub enum Missing {
         table: String,
         /// The key.
         key: String,
-        /// Whether the key is there, but null.
+        /// Whether the key exists, but is null.
         is_null: bool,
         /// A key of the table that may be meant.
         nearest: Option<String>,

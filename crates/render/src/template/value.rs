@@ -38,7 +38,7 @@ impl Str {
             Bytes::Long(bytes) => bytes,
         }
     }
-    /// The bytes, for whoever keeps them.
+    /// The bytes, for the code that keeps them.
     pub(super) fn shared(&self) -> Arc<Vec<u8>> {
         match &self.0 {
             Bytes::Short(bytes) => Arc::new(bytes.to_vec()),
@@ -60,7 +60,7 @@ impl Str {
     pub fn len(&self) -> usize {
         self.bytes().len()
     }
-    /// Whether nobody else holds it.
+    /// Whether it has no other owner.
     pub(super) fn is_unshared(&self) -> bool {
         1 == match &self.0 {
             Bytes::Short(bytes) => Rc::strong_count(bytes),
@@ -206,7 +206,7 @@ thread_local! {
     static NIL_ENTRIES: Rc<Entries> = Rc::default();
 }
 
-/// Runs a function whose values nobody holds afterwards, and empties the maps that are left because they contain
+/// Runs a function whose values have no owner afterwards, and empties the maps that are left because they contain
 /// themselves.
 pub fn without_cycles<R>(run: impl FnOnce() -> R) -> R {
     struct Sweep;
@@ -355,7 +355,7 @@ impl Map {
     pub fn is_same(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.cell, &other.cell)
     }
-    /// Whether nobody else holds it.
+    /// Whether it has no other owner.
     pub(super) fn is_unshared(&self) -> bool {
         Rc::strong_count(&self.cell) == 1
     }

@@ -293,7 +293,7 @@ struct Constraint {
 }
 
 impl Constraints {
-    /// Reads a constraint. Groups are separated by `||`, what must hold together by spaces or commas.
+    /// Reads a constraint. Groups are separated by `||`, conditions of a group by spaces or commas.
     pub fn parse(text: &str) -> Result<Self, VersionError> {
         if text.len() > MAX_CONSTRAINT {
             return error(format!("constraint string is too long (max {MAX_CONSTRAINT} bytes)"));

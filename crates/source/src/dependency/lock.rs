@@ -1,4 +1,4 @@
-//! Chart.lock: the versions that were chosen, and a digest of what they were chosen for (`internal/resolver`).
+//! Chart.lock: the chosen versions, and a digest of the dependencies for which they were chosen (`internal/resolver`).
 
 use crate::{SourceError, fail, sha256};
 use std::path::Path;

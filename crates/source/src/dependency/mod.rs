@@ -237,7 +237,8 @@ impl Manager<'_> {
         if path.exists() { Ok(path) } else { fail(format!("directory {} not found", path.display())) }
     }
 
-    /// Fetches everything into a folder beside `charts/`, and only when all is there replaces what `charts/` holds.
+    /// Fetches everything into a folder next to `charts/`, and replaces the content of `charts/` only when everything
+    /// is there.
     fn download(&self, locked: &mut [Dependency]) -> Result<(), SourceError> {
         let charts = self.chart.join("charts");
         if std::fs::metadata(&charts).is_ok_and(|info| !info.is_dir()) {

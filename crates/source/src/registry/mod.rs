@@ -101,7 +101,7 @@ impl<'a> Registry<'a> {
     /// Fails when a file of `options` cannot be read.
     pub fn new(options: Options, messages: Messages<'a>) -> Result<Self, SourceError> {
         let registry = Self { client: OnceCell::new(), options, messages, tokens: RefCell::default() };
-        // The system's certificates are read when a registry is asked: most commands ask none.
+        // The system's certificates are read before the first request to a registry: most commands make none.
         if registry.options.tls != Tls::default() {
             registry.client()?;
         }
@@ -310,7 +310,7 @@ fn next_page(answer: &Response) -> Result<Option<String>, SourceError> {
     }
 }
 
-/// An answer other than the wanted one, with what the registry says of it.
+/// An answer other than the wanted one, with the registry's explanation.
 fn refusal(method: &str, answer: &Response) -> SourceError {
     let errors = serde_json::from_slice::<Value>(&answer.body).ok();
     let errors = errors.as_ref().and_then(|e| e.get("errors")).and_then(Value::as_array);

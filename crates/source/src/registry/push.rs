@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// The result for a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It was there.
+    /// It existed.
     Existed,
     /// It is there now.
     Uploaded,
@@ -55,7 +55,8 @@ impl Registry<'_> {
         Ok(Pushed::Uploaded)
     }
 
-    /// Puts a manifest or an index under its digest or a tag; whether the registry lists what it refers to as its subject.
+    /// Puts a manifest or an index under its digest or a tag. Returns whether the registry lists the referrers of its
+    /// subject.
     ///
     /// # Errors
     /// If the registry refuses it, or stores it under another digest.

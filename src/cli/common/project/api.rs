@@ -79,7 +79,7 @@ pub fn api(args: &ApiArgs, mut project: Project, mut written: Written) -> Result
         (None, None) => return Err(CliError::new("give --helm-chart, or --kind for a chart to begin with")),
         (None, Some(kind)) => {
             if let Some(resource) = known(kind) {
-                // Its chart is there.
+                // Its chart exists.
                 (None, load(&folder_of(resource)?)?)
             } else {
                 let engine = if args.native { Engine::Minijinja } else { Engine::Helm };

@@ -28,7 +28,7 @@ pub fn read() -> Result<Option<Project>, CliError> {
     }
 }
 
-/// Writes a project with the kinds that it has. `before` is what it was.
+/// Writes a project with the kinds that it has. `before` is the earlier project.
 pub fn project(project: &Project, before: &Project, written: &mut Written) -> Result<(), CliError> {
     generate(project, before, written, None)
 }
@@ -77,7 +77,8 @@ pub fn generate(
         kinds.push(made(resource, project, &folder)?);
     }
     let apis: Vec<Api> = kinds.iter().map(|made| made.api.clone()).collect();
-    // Where nothing says what was generated before, as in a project of operator-sdk, it is what would have been.
+    // If nothing records the earlier generated text, as in a project of operator-sdk, it is the text that would have
+    // been generated.
     let known: Vec<Api> = match added {
         Some(_) => apis
             .iter()

@@ -18,7 +18,7 @@ pub struct Written {
 
 impl Written {
     /// Writes the files. A file that was generated before, that `is_one` selects and that is no longer generated is
-    /// removed. `before` is what was generated for a project that does not know.
+    /// removed. `before` is the generated text for a project that does not record it.
     pub fn update(
         &mut self,
         files: &ProjectFiles,
@@ -37,7 +37,7 @@ impl Written {
             let base = stored.as_ref().or_else(|| before.get(&path).filter(|_| ours.is_some()));
             let (mut outcome, mut content) = merge(base.map(Vec::as_slice), ours.as_deref(), new.map(Vec::as_slice));
             if outcome == Outcome::Conflict && stored.is_none() {
-                // Nobody knows what of it was edited: it stays as it is, but for what came.
+                // It is not known which parts were edited: it stays as it is, except for new parts.
                 let added = || with_added(before.get(&path)?, ours.as_ref()?, new?);
                 (outcome, content) = added().map_or((Outcome::NotOurs, None), |text| (Outcome::Merged, Some(text)));
             }
@@ -100,7 +100,7 @@ impl Written {
         self.outcomes.iter().filter(|(_, outcome)| **outcome == Outcome::Conflict).map(|(path, _)| path).collect()
     }
 
-    /// Prints what was done.
+    /// Prints the actions.
     ///
     /// # Errors
     /// If a file has a conflict.

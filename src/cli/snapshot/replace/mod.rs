@@ -19,7 +19,7 @@ use crate::cli::common::error::CliError;
 use crate::members::etcd::client::{Access, Tls};
 use world::World;
 
-/// How often is looked.
+/// The pause between two checks.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long one call of etcd may take.
 const CALL: Duration = Duration::from_secs(10);

@@ -201,7 +201,7 @@ impl World {
         self.cluster.delete(of, &self.id(of, name), Some(uid), false).await.map(drop).map_err(CliError::new)
     }
 
-    /// Takes back what was announced.
+    /// Takes back the announcement.
     pub async fn release(&self) -> Result<(), CliError> {
         let patch = json!({"metadata": {"annotations": {PAUSED: null, REPLACING: null}}});
         self.merge(&Self::clusters(), &self.name, &patch, None).await

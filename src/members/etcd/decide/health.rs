@@ -1,4 +1,4 @@
-//! Which members are healthy, which are dead, and what a quorum allows.
+//! Which members are healthy, which are dead, and the actions that a quorum allows.
 
 use super::Scene;
 use crate::members::etcd::state::{ListedMember, MemberAnswer, Version};
@@ -91,7 +91,7 @@ impl<'a> Cluster<'a> {
         self.with_ordinals(true).last().copied()
     }
 
-    /// Whether a voter read what a quorum agrees on, on its own endpoint.
+    /// Whether a voter answered a linearizable read on its own endpoint.
     pub fn healthy(&self, ordinal: u32) -> bool {
         let Some(member) = self.member(ordinal).filter(|member| !member.learner) else { return false };
         let answer = self.scene.observed.answers.get(&ordinal);

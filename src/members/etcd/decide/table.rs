@@ -205,7 +205,7 @@ pub(super) static TABLE: &[Rule] = &[
     quorum!(
         REPAIR,
         with_quorum::dead_voter,
-        "a voter cannot come back for longer than `deadAfter`; or it has no data, and another claim than the one with \
+        "a voter cannot come back for longer than `deadAfter`; or it has no data, and its claim is not the one with \
          which it last answered",
         "the driver removes it, if a quorum exists now and the others keep one. `remains_of_a_member` deletes its \
          claims and its pod"

@@ -11,8 +11,8 @@ use crate::members::workload::{Latch, Pod, VolumeClaim};
 /// 3.6 refuses data that earlier versions of 3.5, and older ones, may have written (etcd #19557, #20793).
 const READY_FOR_3_6: Version = Version { major: 3, minor: 5, patch: 32 };
 
-/// Stores what has to be remembered before anything else is done: when the wait for a member began, and what members
-/// that left have left behind.
+/// Stores the facts that must be kept before any other step: when the wait for a member began, and the remains of
+/// members that left.
 pub(super) fn memory(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let mut latch = Latch { position: Some(c.scene.revision()), ..c.scene.latch.clone() };
     let known = c.members.iter().filter_map(|member| c.ordinal(member)).chain(0..c.replicas());
@@ -146,7 +146,7 @@ pub(super) fn foreign_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     })
 }
 
-/// Somebody else scaled away the pods of voters.
+/// Another client removed the pods of voters by scaling.
 pub(super) fn voter_without_pod(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let without: Vec<_> = c.voters().into_iter().filter(|(k, _)| *k >= c.replicas() && c.pod(*k).is_none()).collect();
     let (highest, voter) = *without.last()?;
@@ -185,7 +185,7 @@ pub(super) fn remains_of_a_member(c: &Cluster) -> Option<MemberStep<EtcdAction>>
         }
         if claims_left || pod.is_some() {
             return Some(MemberStep::Wait {
-                why: format!("what the last {} left to go", c.scene.pod_name(k)),
+                why: format!("the remains of the last {} to be deleted", c.scene.pod_name(k)),
                 after: SOON,
             });
         }
@@ -226,7 +226,8 @@ pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
         return None;
     }
     if k >= c.replicas() {
-        // No member can join while these objects exist. Row `claims_left_over` deletes those of members, if it may.
+        // No member can join while these objects exist. Row `claims_left_over` deletes those of members, if that is
+        // allowed.
         let claims = || c.claims(k).iter();
         if c.pod(k).is_none()
             && let Some(claim) = claims().find(|claim| !claim.terminating)
@@ -235,7 +236,7 @@ pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
         }
         if c.pod(k).is_some() || claims().next().is_some() {
             return Some(MemberStep::Wait {
-                why: format!("what the last {} left to go", c.scene.pod_name(k)),
+                why: format!("the remains of the last {} to be deleted", c.scene.pod_name(k)),
                 after: SOON,
             });
         }
@@ -244,8 +245,8 @@ pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     if c.scene.has_learners() {
         return call(c, None, Call::AddLearner { ordinal: k, peer_url });
     }
-    // With two members, both have to agree, so nothing can be written or read before the second one has started. So
-    // what it needs is written first.
+    // With two members, both have to agree, so nothing can be written or read before the second one has started. So the
+    // data that it needs is written first.
     let newcomer = ListedMember { id: 0, name: String::new(), peer_urls: vec![peer_url.clone()], learner: false };
     let list = c.scene.initial_cluster(&[c.members, &[newcomer]].concat());
     c.scene.written(ClusterState::Existing, list).or_else(|| call(c, None, Call::AddVoter { ordinal: k, peer_url }))

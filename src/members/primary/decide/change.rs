@@ -13,7 +13,7 @@ use crate::members::workload::{Latch, Mode, Pod};
 const DEMOTION: u64 = 10_000;
 /// Seconds after which a switch-over is given up.
 const PATIENCE: i64 = 30;
-/// Characters of a request that are looked at.
+/// Characters of a request that are read.
 const MAX_REQUEST: usize = 64;
 /// Seconds after which a switch-over is tried again.
 const AGAIN: i64 = 300;
@@ -285,8 +285,9 @@ impl Scene<'_> {
         waits.then(|| self.latched(Latched { change: None, ..self.alone(from) }))
     }
 
-    /// A member continues as the primary. It has all acknowledged writes, and nobody else is known to have them. Ackers
-    /// that start once more, and those that are silent now, count after they have received everything that it has.
+    /// A member continues as the primary. It has all acknowledged writes, and no other member is known to have them.
+    /// Ackers that start once more, and those that are silent now, count after they have received everything that it
+    /// has.
     fn alone(&self, p: u32) -> Latched {
         let start = |k: &u32| self.answer(*k).map(|answer| answer.start.clone()).unwrap_or_default();
         let starts = self.held.ackers.iter().map(|k| (*k, start(k))).collect();

@@ -318,7 +318,7 @@ impl Scene<'_> {
     }
 
     /// A replica may acknowledge from now on. Its start is noted before it does: if it starts again, it may have lost
-    /// what it acknowledged.
+    /// writes that it acknowledged.
     pub(super) fn with_acker(&self, k: u32) -> Latched {
         let mut held = self.held.clone();
         held.ackers.insert(k);

@@ -43,7 +43,7 @@ impl Scene<'_> {
     /// A cluster has at least one member.
     pub(super) fn size_of_zero(&self) -> Step {
         (self.target.size == 0).then(|| {
-            let why = "the last member cannot leave: delete the custom resource, or ask for one member".to_owned();
+            let why = "the last member cannot leave: delete the custom resource, or set the size to one".to_owned();
             stop("InvalidSize", why)
         })
     }

@@ -205,7 +205,7 @@ pub(super) static TABLE: &[Rule] = &[
         starts,
         "P takes writes, or a member of N receives, and its `start` is not latched",
         "the driver latches the `start`. If a member of N has restarted and does not continue its earlier start, it \
-         first latches what P has; the member counts again when it has received that"
+         first latches the position of P; the member counts again when it has received everything up to it"
     ),
     row!(ORDERS, label, "another pod has a wrong role", "the driver sets the label"),
     row!(

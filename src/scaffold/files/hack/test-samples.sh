@@ -5,7 +5,7 @@ kubectl=${KUBECTL:-kubectl} tillerman=${TILLERMAN:-tillerman} namespace=${NAMESP
 work=$(mktemp -d)
 trap 'rm -rf "$work"; $kubectl delete namespace "$namespace" --ignore-not-found --wait=false >/dev/null' EXIT
 
-# What there is in a new namespace, what reports on it, and what StatefulSets leave on purpose.
+# Objects of a new namespace, reports about it, and objects that StatefulSets leave on purpose.
 left() {
 	for kind in $($kubectl api-resources --namespaced --verbs=list,delete -o name | grep -v -e '^events' -e '\.metrics\.k8s\.io$' -e '^endpoint'); do
 		$kubectl -n "$namespace" get "$kind" -o name 2>/dev/null || true
@@ -27,7 +27,7 @@ for sample in config/samples/*.yaml; do
 		exit 1
 	fi
 	$kubectl -n "$namespace" delete -f "$sample" --timeout="$timeout"
-	# Garbage collection of what belongs to the objects takes a moment.
+	# Garbage collection of dependents of the objects takes a moment.
 	tries=60
 	while left >"$work/left" && [ -s "$work/left" ] && [ $tries -gt 0 ]; do tries=$((tries - 1)); sleep 1; done
 	if [ -s "$work/left" ]; then

@@ -125,7 +125,8 @@ impl Root {
     }
 }
 
-/// The documents besides the chart's schema: files of the chart, by their paths in it, and what the operator has for other addresses.
+/// The documents besides the chart's schema: files of the chart, by their paths in it, and the operator's documents for
+/// other addresses.
 #[derive(Default)]
 pub struct Others {
     pub files: Arc<Vec<File>>,

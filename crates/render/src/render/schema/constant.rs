@@ -30,7 +30,7 @@ impl Constant {
         }
     }
 
-    /// Whether a value is the same; numbers of all types are compared by what they are.
+    /// Whether a value is the same; numbers of all types are compared by value.
     pub fn equals(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Nil, Value::Nil) => true,

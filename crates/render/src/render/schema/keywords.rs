@@ -28,7 +28,7 @@ impl Keywords<'_> {
     pub fn compile(&mut self, s: &mut Schema, draft: Draft) -> Compiled<()> {
         s.reference = self.reference("$ref")?;
         if draft < Draft::D2019 && s.reference.is_some() {
-            // Everything beside a $ref is passed over.
+            // Everything next to a $ref is ignored.
             return Ok(());
         }
         self.applicators(s, draft)?;

@@ -19,7 +19,7 @@ pub enum QuickAnswer {
     Unknown,
 }
 
-/// A document that is looked at without compiling it.
+/// A document that is checked without compiling it.
 pub struct Plain<'s> {
     root: &'s Value,
     draft: Draft,
@@ -44,7 +44,7 @@ impl<'s> Plain<'s> {
     }
 
     /// Whether a schema is certainly valid in its draft, with references that resolve. `false` decides nothing: then the
-    /// draft's schema must be asked.
+    /// draft's schema must decide.
     pub fn is_valid(&self, schema: &Value) -> bool {
         match schema {
             Value::Bool(_) => self.draft > Draft::D4,

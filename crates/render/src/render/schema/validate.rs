@@ -11,7 +11,7 @@ use crate::template::functions::text;
 use crate::template::value::Value;
 use std::collections::BTreeMap;
 
-/// The faults of values, each violation after a line break; `Ok` when nothing is.
+/// The faults of values, each violation after a line break; `Ok` if there are none.
 pub fn check(schemas: &[Schema], schema: Id, value: &Value) -> Result<(), String> {
     run(&Checker { schemas, resources: None }, schema, None, value)
 }

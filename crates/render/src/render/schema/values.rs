@@ -48,7 +48,7 @@ impl Unevaluated {
         self.keys.is_empty() && self.items.is_empty()
     }
 
-    /// Keeps what is unevaluated for both.
+    /// Keeps the parts that both leave unevaluated.
     pub fn merge(&mut self, other: &Self) {
         self.keys.retain(|k| other.keys.contains(k));
         self.items.retain(|i| other.items.contains(i));

@@ -4,7 +4,7 @@ use crate::template::function::FnError;
 use crate::template::go::number::format_float;
 use num_bigint::BigInt;
 
-/// Digits behind the point that a division keeps.
+/// Digits after the point that a division keeps.
 const DIVISION_DIGITS: i64 = 16;
 /// Larger exponents than a product of some floats can have would only eat memory.
 const MAX_EXPONENT: u64 = 20_000;
@@ -55,7 +55,7 @@ impl Decimal {
         Ok(Self { coefficient: &self.coefficient * &other.coefficient, exponent: self.exponent + other.exponent })
     }
 
-    /// Keeps sixteen digits behind the point; a half is rounded away from zero.
+    /// Keeps sixteen digits after the point; a half is rounded away from zero.
     pub fn div(&self, other: &Self) -> Result<Self, FnError> {
         let zero = BigInt::ZERO;
         if other.coefficient == zero {

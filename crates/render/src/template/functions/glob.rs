@@ -5,7 +5,7 @@
 
 use regex::{Regex, RegexBuilder};
 
-/// Bytes of a compiled pattern, and of what a search keeps.
+/// Bytes of a compiled pattern, and of the state of a search.
 const MAX_SIZE: usize = 1 << 20;
 
 /// A pattern, for matching more than one path.

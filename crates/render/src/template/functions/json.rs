@@ -223,7 +223,8 @@ pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     error.map_or(Ok(value), Err)
 }
 
-/// As [`parse`], with what could be read beside the error: `null` replaces a number that is out of range.
+/// As [`parse`], with the part that could be read in addition to the error: `null` replaces a number that is out of
+/// range.
 pub fn read(bytes: &[u8]) -> (Value, Option<String>) {
     let mut reader = Reader { bytes, at: 0, later: None, exact: false };
     match reader.document() {

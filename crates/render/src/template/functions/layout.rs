@@ -464,7 +464,7 @@ fn read_chunk<'a>(chunk: Chunk, value: &'a [u8], suffix: &[u8], f: &mut Fields) 
             rest
         }
         Chunk::UnderYearDay => {
-            // One to three digits, behind at most two blanks.
+            // One to three digits, after at most two blanks.
             let blanks = value.iter().take(2).take_while(|&&b| b == b' ').count();
             let digits = value[blanks..].iter().take(3).take_while(|b| b.is_ascii_digit()).count();
             let (n, rest) = fixed(&value[blanks..], digits.max(1))?;
@@ -534,7 +534,7 @@ fn read_chunk<'a>(chunk: Chunk, value: &'a [u8], suffix: &[u8], f: &mut Fields) 
     Ok(value)
 }
 
-/// Exactly so many digits.
+/// Exactly this many digits.
 fn fixed(value: &[u8], digits: usize) -> Result<(u32, &[u8]), Problem> {
     let text = value.get(..digits).filter(|t| t.iter().all(u8::is_ascii_digit)).ok_or(Problem::Bad)?;
     Ok((text.iter().fold(0, |n, b| n * 10 + u32::from(b - b'0')), &value[digits..]))
@@ -569,7 +569,7 @@ fn named<'a>(value: &'a [u8], names: &[&str], length: usize, mut set: impl FnMut
     Err(Problem::Bad)
 }
 
-/// Takes `.123` if it is there; more than nine digits are cut.
+/// Takes `.123` if present; more than nine digits are cut.
 fn fraction<'a>(value: &'a [u8], f: &mut Fields) -> &'a [u8] {
     if !matches!(value, [b'.' | b',', b'0'..=b'9', ..]) {
         return value;

@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 1000;
 /// mergo's message about two values that it cannot merge.
 pub const DIFFERENT: &str = "src and dst must be of same type";
 
-/// Puts the entries of `source` into `target`. Without `overwrite` only what is missing or empty there is set.
+/// Puts the entries of `source` into `target`. Without `overwrite`, only missing and empty values are set.
 /// Values are not copied: values that were missing are shared with `source` afterwards. False where mergo gives up
 /// ([`DIFFERENT`]); an error where it panics.
 pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Result<bool, FnError> {
@@ -47,7 +47,7 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
         {
             return Ok(false);
         }
-        // Into what a pointer points to only another pointer is merged.
+        // Only another pointer is merged into the target of a pointer.
         if let (Some(Value::Object(old)), false) = (&old, overwrite)
             && old.kind() == Kind::Ptr
             && (is_map(&new) || matches!(&new, Value::Object(new) if new.kind() == Kind::Struct))

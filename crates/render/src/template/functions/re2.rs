@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Sizes of compiled patterns, in bytes, that are tried one after the other: the crate does not say how large a pattern
-/// became, but refuses one that becomes larger than it may. Nearly all patterns of charts fit into the first.
+/// became, but refuses one that becomes larger than its limit. Nearly all patterns of charts fit into the first.
 const SIZES: [usize; 5] = [4 << 10, 32 << 10, 256 << 10, 2 << 20, 10 << 20];
-/// Bytes that a search may keep for its next one, beside the pattern itself.
+/// Bytes that a search may keep for its next one, besides the pattern itself.
 const CACHE: usize = 256 << 10;
 /// Bytes of compiled patterns that a thread keeps. A chart has a few dozen of the first size.
 const KEPT: usize = 16 << 20;
@@ -36,8 +36,8 @@ impl Pattern {
         Ok(self.regex.is_match(text))
     }
 
-    /// Charges a search through so many bytes. In the worst case each state of the pattern visits each byte, and a search
-    /// cannot be interrupted.
+    /// Charges a search through this many bytes. In the worst case each state of the pattern visits each byte, and a
+    /// search cannot be interrupted.
     pub fn searched(&self, bytes: usize) -> Result<(), Spent> {
         budget::work_of((bytes / 8).saturating_mul(self.size / SIZES[0]).saturating_add(1))
     }
@@ -191,7 +191,7 @@ impl<'p> Translator<'p> {
         self.repeatable = true;
     }
 
-    /// `times` is what the operator says in braces.
+    /// `times` is the content of the operator's braces.
     fn repeat(
         &mut self,
         length: usize,
@@ -210,7 +210,7 @@ impl<'p> Translator<'p> {
             return wrong("invalid nested repetition operator", &before[..end]);
         }
         if let Some((at, swapped)) = between {
-            // Go repeats the expression before the flags, with its flags; Rust wants the operator next to it. In
+            // Go repeats the expression before the flags, with the present flags; Rust wants the operator next to it. In
             // braces, because it may follow another repetition there.
             let flags = self.out.split_off(at);
             budget::work_of(flags.len())?;
@@ -251,7 +251,7 @@ impl<'p> Translator<'p> {
                 return wrong("invalid named capture", capture);
             }
             if self.names.insert(name) {
-                // Rust's names may not begin with a digit, as Go's may; every name gets a letter in front.
+                // Rust's names must not begin with a digit, unlike Go's; every name gets a letter in front.
                 let _ = write!(self.out, "(?P<n{name}>");
             } else {
                 // Go lets several groups have one name.
@@ -406,7 +406,7 @@ fn unicode_group(text: &str) -> Result<(String, &str), String> {
     Ok((group, after))
 }
 
-/// `\x{10FFFF}`: RE2 reads no further than to what cannot be right.
+/// `\x{10FFFF}`: RE2 reads no further than the first fault.
 fn braced_escape<'t>(text: &'t str, digits: &'t str) -> Result<(char, &'t str), String> {
     let mut code = 0;
     for (at, c) in digits.char_indices() {

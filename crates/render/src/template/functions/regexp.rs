@@ -174,7 +174,7 @@ fn replace(args: &[Value], must: bool, replacement: Replacement) -> FnResult {
         again(&pattern, text.len() - position)?;
         budget::room(out.len())?;
         out.extend_from_slice(subject.part(copied, all.start()));
-        // Nothing is replaced right behind another match.
+        // Nothing is replaced right after another match.
         if all.end() > copied || all.start() == 0 {
             replacement(template, pattern.regex(), &found, &subject, &mut out);
         }

@@ -43,7 +43,7 @@ fn object(version: Version, pointer: bool) -> Value {
 
 const POINTER: &[Param] = &[Param::Named("*semver.Version")];
 
-/// The version behind a checked argument.
+/// The version of a checked argument.
 fn version_of(value: Option<&Value>) -> Option<&Version> {
     match value {
         Some(Value::Object(object)) => object.as_any().downcast_ref::<GoVersion>().map(|v| &v.version),

@@ -45,7 +45,7 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("splitList", &[S, S], |_, a| Ok(Value::strings(split(bytes(a, 1), bytes(a, 0), -1)?))),
 ];
 
-/// No string may grow beyond what the renderer lets a template print.
+/// No string may grow beyond the limit of a template's output.
 const MAX_LENGTH: usize = 256 << 20;
 
 fn to_string(value: &Value) -> FnResult {

@@ -56,7 +56,7 @@ fn table(value: &Value) -> Option<Vec<(Str, Value)>> {
     }
 }
 
-/// Types that are not written as they are, as what they are written as.
+/// Types that are not written unchanged, with the types that are written instead.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Object(object) if object.as_any().is::<Time>() || object.as_any().is::<LocalTime>() => value.clone(),
@@ -209,7 +209,7 @@ impl Writer {
         }
         self.out.push('{');
         let count = direct.len() + tables.len();
-        // BurntSushi leaves out the comma behind the field whose place in its struct, which has other fields too, is
+        // BurntSushi leaves out the comma after the field whose place in its struct, which has other fields too, is
         // that of the last one of those that are written.
         let is_last = |i: usize, key: &Str| match places {
             Some(places) => places.iter().position(|place| place == key).is_some_and(|place| place + 1 == count),

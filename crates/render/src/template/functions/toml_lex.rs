@@ -86,7 +86,7 @@ impl<'t> Lexer<'t> {
         self.line
     }
 
-    /// Forgets what has been read of the token.
+    /// Forgets the part of the token that has been read.
     pub fn ignore(&mut self) {
         self.start = self.pos;
     }

@@ -50,7 +50,7 @@ struct Reader<'t> {
     current: String,
     /// Where the last key began.
     line: i64,
-    /// Tables that no header has made, and that one still may.
+    /// Tables that no header has made, and that a header still can make.
     implicit: HashSet<String>,
     /// Keys whose values are `[lists]`.
     arrays: HashSet<String>,

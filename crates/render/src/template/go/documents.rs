@@ -47,7 +47,7 @@ struct Line<'t> {
 }
 
 /// Reads the documents of a text. `is_part`: it is a part of some text, so its objects may be indented. `resolve` returns the texts that a
-/// value with marks may be; its second argument is the character behind which an unknown part does no harm.
+/// value with marks may be; its second argument is the character after which an unknown part does no harm.
 pub fn documents(
     text: &str,
     is_part: bool,

@@ -81,7 +81,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
 
     // Errors.
 
-    /// Notes what is being evaluated.
+    /// Notes the present expression.
     pub fn at(&mut self, at: At<'t>) {
         self.at = at;
     }
@@ -342,7 +342,7 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
             }
             other => {
                 let shown = self.show(other)?;
-                // Go ranges over what a pointer points to.
+                // Go ranges over the target of a pointer.
                 let is_pointer = matches!(other, Value::Object(o) if o.kind() == Kind::Ptr);
                 let shown = if is_pointer { shown.trim_start_matches('&') } else { &shown };
                 return self.error(format!("range can't iterate over {shown}"));

@@ -84,7 +84,7 @@ pub fn excerpt(source: &Source, span: Span) -> Option<Excerpt> {
     Some(Excerpt::new(line, &String::from_utf8_lossy(text), column..column + length))
 }
 
-/// The line of a text that a parser's message is about, and in it what the message quotes.
+/// The line of a text that a parser's message is about, and the part of it that the message quotes.
 pub fn quoted(text: &[u8], line: usize, message: &str) -> Option<Excerpt> {
     let text = String::from_utf8_lossy(text.split(|b| *b == b'\n').nth(line.checked_sub(1)?)?);
     let word = message.rsplit_once(": ").and_then(|(_, last)| last.split('"').nth(1)).filter(|word| !word.is_empty());

@@ -43,7 +43,8 @@ pub struct Kinds {
 pub type Defaults<'d> = dyn Fn(&[String]) -> Vec<String> + 'd;
 
 impl TemplateSet {
-    /// The kinds that these files may make, with the templates that they may call. A template that nobody can call counts for nothing.
+    /// The kinds that these files may make, with the templates that they may call. A template that cannot be called
+    /// counts for nothing.
     pub fn kinds(&self, files: &[&str], defaults: &Defaults<'_>) -> Kinds {
         let mut calls = HashMap::new();
         let mut bodies: BTreeMap<Box<str>, Body> = BTreeMap::new();

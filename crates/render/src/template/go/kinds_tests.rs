@@ -2,7 +2,7 @@ use super::TemplateSet;
 use super::kinds::{Lookup, TemplateDocument};
 use crate::template::functions;
 
-/// The pairs of a template, and what it looks up.
+/// The pairs of a template, and its lookups.
 fn read(text: &str) -> (String, String) {
     let mut set = TemplateSet::new(functions::table());
     set.parse("c/templates/a.yaml", text).unwrap();

@@ -1,4 +1,4 @@
-//! Finds what a chain of fields lacked. Used only after an execution has failed.
+//! Finds the field that a chain of fields lacked. Used only after an execution has failed.
 
 use super::ast::{Expr, ExprKind, Span};
 use super::exec::{Frame, Rv};

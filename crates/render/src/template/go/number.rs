@@ -428,7 +428,7 @@ fn hexadecimal(f: f64, precision: Option<usize>, upper: bool) -> String {
             exponent -= 1;
         }
     }
-    // One digit before the point and thirteen behind it.
+    // One digit before the point and thirteen after it.
     let mut kept = 13;
     if let Some(precision) = precision.filter(|&p| p < 13) {
         let shift = 4 * (13 - precision);

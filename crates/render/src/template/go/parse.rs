@@ -563,7 +563,7 @@ impl Parser<'_> {
         Ok(Some(Expr { pos: position(first), kind }))
     }
 
-    /// An operand without fields behind it; of one that is itself a field, the name goes to `fields`.
+    /// An operand without fields after it; of one that is itself a field, the name goes to `fields`.
     fn term(&mut self, fields: &mut SmallVec<[Span; 8]>) -> Parse<Option<Expr>> {
         let token = self.next_non_space();
         let kind = match token.kind {

@@ -34,7 +34,7 @@ struct Flags {
     sharp_v: bool,
 }
 
-/// The bytes as decimal numbers with a blank behind, and how long that is.
+/// The bytes as decimal numbers followed by a blank, and their length.
 static DECIMALS: [([u8; 4], usize); 256] = {
     let mut all = [([b' '; 4], 0); 256];
     let mut b = 0_u8;
@@ -64,7 +64,7 @@ static DECIMALS: [([u8; 4], usize); 256] = {
 /// Appends values to a text, under the flags of one directive.
 pub struct Printer<'o> {
     out: &'o mut Vec<u8>,
-    /// Where the text began, behind that of others.
+    /// Where the text began, after that of others.
     start: usize,
     flags: Flags,
     depth: usize,
@@ -193,7 +193,7 @@ impl<'o> Printer<'o> {
     }
 
     fn value(&mut self, value: &Value, verb: char, nested: bool) {
-        // Before any method of the value is asked, GoString too.
+        // Before any method of the value is called, GoString too.
         if !self.erroring && verb == 'w' {
             self.bad_verb(value, verb);
             return;

@@ -18,7 +18,7 @@ pub(super) fn unquote_char(text: &[u8], quote: u8) -> Option<(Unquoted, &[u8])> 
         return None;
     }
     if first != '\\' {
-        // A byte that is not UTF-8 stays what it is.
+        // A byte that is not UTF-8 stays unchanged.
         let raw = first == char::REPLACEMENT_CHARACTER && width == 1;
         let unquoted = if raw { Unquoted::Byte(text[0]) } else { Unquoted::Char(first) };
         return Some((unquoted, &text[width..]));
@@ -98,7 +98,7 @@ pub fn is_print(c: char) -> bool {
     if c.is_ascii() {
         return c == ' ' || c.is_ascii_graphic();
     }
-    // `escape_debug` of a string leaves what is printable; behind another character it leaves combining marks too.
+    // `escape_debug` of a string leaves printable characters; after another character it leaves combining marks too.
     let mut buffer = [b'a'; 5];
     let length = c.encode_utf8(&mut buffer[1..]).len();
     std::str::from_utf8(&buffer[..=length]).is_ok_and(|s| s.escape_debug().nth(1) == Some(c))

@@ -38,7 +38,7 @@ impl TemplateSet {
         Self { templates: HashMap::default(), sources: Vec::new(), functions: functions.into(), constants: 0 }
     }
 
-    /// Parses a file and adds it, and what it defines, to the set.
+    /// Parses a file and adds it, and its definitions, to the set.
     ///
     /// A later definition replaces an earlier one, unless it is blank: Helm adds the files with the longest paths
     /// first.
@@ -235,7 +235,7 @@ pub(super) struct State<'s> {
     /// How deep `{{ template }}` is nested in the innermost execution.
     pub depth: u32,
     tpl_cache: HashMap<Str, Rc<Vec<Arc<Template>>>, RandomState>,
-    /// Where the output comes from, if somebody wants to know.
+    /// The source of the output, if requested.
     pub origins: Option<Origins>,
     /// Whether `required` and `fail` stop nothing.
     pub lenient: bool,
@@ -291,7 +291,7 @@ impl State<'_> {
         stack::deeper(|| Frame::run(self, &template, dot))
     }
 
-    /// Runs a function that writes output, and returns what it wrote.
+    /// Runs a function that writes output, and returns the output.
     fn capture(
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<(), Failure>,

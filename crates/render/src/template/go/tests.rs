@@ -22,7 +22,7 @@ impl Host for Offline {
     }
 }
 
-/// A few of the functions that Helm has beside Go's, to have something to call with typed parameters.
+/// A few of the functions that Helm has besides Go's, to have something to call with typed parameters.
 static FUNCTIONS: [Function; 12] = [
     function("dict", &[Param::Any], true, |_, args| {
         let pairs = args.chunks(2).map(|pair| (Str::from(text(&pair[0])), pair[1].clone()));

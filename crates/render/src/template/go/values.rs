@@ -96,7 +96,7 @@ pub fn call_int(int: IntType, n: i64, name: &str, args: &[Value]) -> Value {
 pub struct Unexported {
     type_name: &'static str,
     kind: Kind,
-    /// `None` behind a nil pointer.
+    /// `None` for the target of a nil pointer.
     fields: Option<Vec<(&'static str, Value)>>,
 }
 

@@ -26,7 +26,7 @@ pub enum ExpressionPlace {
     Quotes,
     /// As the key of a mapping.
     Key,
-    /// In the text behind `|` or `>`.
+    /// In the text after `|` or `>`.
     BlockScalar,
     /// Beside text or another expression.
     BesideText,
@@ -41,23 +41,23 @@ impl fmt::Display for Misplaced {
             ExpressionPlace::Quotes => {
                 write!(
                     f,
-                    "the expression `{{{{ {x} }}}}` stands inside quotes, but prints its own: leave the quotes \
-                           out, and join text inside the expression, as in `{{{{ {x} ~ '-web' }}}}`"
+                    "the expression `{{{{ {x} }}}}` is inside quotes, but prints its own: leave the quotes out, and \
+                           join text inside the expression, as in `{{{{ {x} ~ '-web' }}}}`"
                 )
             }
             ExpressionPlace::Key => write!(
                 f,
-                "the expression `{{{{ {x} }}}}` stands as a key, where a value could break the YAML: build the whole \
+                "the expression `{{{{ {x} }}}}` is used as a key, where a value could break the YAML: build the whole \
                  mapping in one expression, as in `{{{{ {{{x}: 'value'}} }}}}`, or write the key out"
             ),
             ExpressionPlace::BlockScalar => write!(
                 f,
-                "the expression `{{{{ {x} }}}}` stands in a block scalar (`|` or `>`), where a value could break out: \
-                 make the whole value one expression, as in `key: {{{{ 'text ' ~ {x} }}}}`"
+                "the expression `{{{{ {x} }}}}` is in a block scalar (`|` or `>`), where a value could break out: make \
+                 the whole value one expression, as in `key: {{{{ 'text ' ~ {x} }}}}`"
             ),
             ExpressionPlace::BesideText => write!(
                 f,
-                "the expression `{{{{ {x} }}}}` stands beside plain text, but prints quotes: make the whole value one \
+                "the expression `{{{{ {x} }}}}` is next to plain text, but prints quotes: make the whole value one \
                  expression, as in `{{{{ {x} ~ '-web' }}}}`"
             ),
         }

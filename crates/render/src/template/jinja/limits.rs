@@ -10,7 +10,7 @@ use minijinja::{Environment, Error, ErrorKind, State, filters};
 use std::fmt;
 use std::io;
 
-/// Bytes that a value takes beside its text.
+/// Bytes that a value takes besides its text.
 const VALUE: usize = 24;
 
 /// An error that ends the rendering. [`reached`] has the words.
@@ -126,7 +126,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// For so many bytes.
+    /// For this many bytes.
     pub fn new(limit: usize) -> Self {
         Self { limit, ..Self::default() }
     }

@@ -35,7 +35,7 @@ pub(super) trait Build {
     fn map(map: Self::Map) -> Self::Node;
 }
 
-/// All numbers are `float64` behind encoding/json.
+/// All numbers are `float64` after encoding/json.
 #[expect(clippy::cast_precision_loss, reason = "as in Go")]
 fn number(scalar: Scalar) -> f64 {
     match scalar {
@@ -136,7 +136,7 @@ impl Build for ToValue {
     }
 }
 
-/// Nothing is built; only errors are looked for.
+/// Nothing is built; the function only finds errors.
 enum ToNothing {}
 impl Build for ToNothing {
     type Node = ();

@@ -162,7 +162,7 @@ impl<'a> Scanner<'a> {
         Ok(handle)
     }
 
-    /// The rest of a tag, behind what was taken for a handle.
+    /// The rest of a tag, after the part that was taken for a handle.
     fn tag_uri(&mut self, head: &[u8]) -> Fallible<Vec<u8>> {
         let mut uri = head.get(1..).unwrap_or_default().to_vec();
         let mut found = !head.is_empty();

@@ -46,7 +46,7 @@ pub struct CommentedNode {
     pub anchor: Option<String>,
     /// Comments above, with their `#`.
     pub head: String,
-    /// The comment behind it.
+    /// The comment after it.
     pub line: String,
     /// Comments below; those of a pair are at the key.
     pub foot: String,

@@ -6,7 +6,7 @@ use super::emit::{Analysis, Emitter, Place, Style as Library, is_break};
 /// The longest text that may be a key without `? `.
 const MAX_KEY: usize = 128;
 
-/// Documents, one behind the other.
+/// Documents, one after the other.
 pub fn write(documents: &[Document]) -> String {
     let mut writer = Writer { out: Emitter::new(Library::Pretty), foot: None, tail: String::new(), flow: 0 };
     for (i, document) in documents.iter().enumerate() {
@@ -259,7 +259,7 @@ impl Writer {
             self.line(line);
         }
         self.out.whitespace = true;
-        // In folded text one break more parts lines; go-yaml looks at the first line alone to see whether it may.
+        // In folded text one break more parts lines; go-yaml decides by the first line alone whether it does so.
         let first = text.trim_start_matches(is_break);
         let parts = indicator == b">" && !first.is_empty() && !first.starts_with([' ', '\t']);
         let (mut breaks, mut leading) = (true, true);
@@ -284,7 +284,7 @@ impl Writer {
     }
 }
 
-/// Block scalars have their comment behind their head.
+/// Block scalars have their comment after their head.
 fn has_own_line(node: &CommentedNode) -> bool {
     matches!(&node.content, Content::Scalar(text, Style::Literal | Style::Folded)
         if Analysis::of(text, Library::Pretty).block)

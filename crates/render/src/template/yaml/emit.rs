@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// Lines are folded at the first space behind this column.
+/// Lines are folded at the first space after this column.
 const WIDTH: usize = 80;
 
 /// go-yaml v3's panic.
@@ -62,7 +62,7 @@ pub(super) struct Emitter {
     style: Style,
     pub out: Vec<u8>,
     pub column: usize,
-    /// The last character written is a blank or indicator that needs none behind it.
+    /// The last character written is a blank or indicator that needs none after it.
     pub whitespace: bool,
     /// This line has only blanks and indicators so far.
     pub indention: bool,

@@ -43,7 +43,7 @@ impl std::error::Error for YamlError {}
 
 /// The documents of a `values.yaml`, as Kubernetes' `YAMLReader` splits them: at lines that begin with `---`.
 ///
-/// Documents without any line before the next separator are left out. Text behind a separator is an error,
+/// Documents without any line before the next separator are left out. Text after a separator is an error,
 /// unless it is a comment.
 pub fn split_documents(text: &[u8]) -> Result<Vec<Vec<u8>>, YamlError> {
     let mut documents = Vec::new();

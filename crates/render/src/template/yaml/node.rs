@@ -8,7 +8,7 @@ use crate::template::budget;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// A node. Collections hold the nodes behind them up to `end`; of a mapping, keys and values take turns.
+/// A node. Collections hold the nodes after them up to `end`; of a mapping, keys and values take turns.
 pub(super) enum Node<'a> {
     Scalar { value: Cow<'a, str>, tag: Tag, implicit: bool },
     Sequence { end: usize, length: usize },
@@ -26,7 +26,7 @@ pub(super) struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// Where the node behind a node and its content is.
+    /// The position of the node after a node and its content.
     pub fn behind(&self, node: usize) -> usize {
         match self.nodes[node] {
             Node::Sequence { end, .. } | Node::Mapping { end, .. } => end,

@@ -330,13 +330,13 @@ impl<'a> Parser<'a> {
         Ok(event)
     }
 
-    /// Parses a node, behind which `state` follows.
+    /// Parses a node, which `state` follows.
     fn node_then(&mut self, state: State, block: bool, indentless: bool) -> Fallible<Event<'a>> {
         self.states.push(state);
         self.node(block, indentless)
     }
 
-    /// A node that was left out, behind which `state` follows.
+    /// A node that was left out, which `state` follows.
     fn empty_then(&mut self, state: State) -> Event<'a> {
         self.state = state;
         empty()

@@ -22,7 +22,7 @@ pub(super) struct Source<'a> {
     pub pieces: Option<Pieces>,
 }
 
-/// The pieces of a text, and why the one behind the last could not be read.
+/// The pieces of a text, and why the one after the last could not be read.
 #[derive(Clone)]
 pub(super) struct Pieces {
     ends: Vec<usize>,
@@ -31,7 +31,7 @@ pub(super) struct Pieces {
     current: usize,
     /// Where the decoded text that go-yaml still holds begins.
     start: usize,
-    /// How many NUL characters go-yaml put behind the end of the text.
+    /// How many NUL characters go-yaml put after the end of the text.
     nuls: usize,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Source<'a> {
     fn in_place(raw: &'a [u8]) -> Option<Self> {
         let (mut all, mut forbidden, mut carriage_return) = (0, 0, 0);
         for &b in raw {
-            // Without branches, so that many bytes are looked at in one step.
+            // Without branches, so that one step checks many bytes.
             let usual = u8::from(b == b'\n') | u8::from(b == b'\t') | u8::from(b == b'\r');
             all |= b;
             forbidden |= u8::from(b < b' ') & (usual ^ 1) | u8::from(b == 0x7F);

@@ -8,7 +8,7 @@ use super::scalars::spaces;
 use std::borrow::Cow;
 use std::cell::Cell;
 
-/// A simple key ends at most so many characters behind its start.
+/// A simple key ends at most this many characters after its start.
 pub(super) const MAX_KEY: usize = 1024;
 
 /// The texts of scalars, aliases and anchors, and the parts of tags, are in separate queues.
@@ -116,7 +116,7 @@ impl<'a> Scanner<'a> {
         if !self.ready {
             self.fetch_more()?;
         }
-        // There is a token, or fetching would have failed; the scanner is not asked behind the end of the stream.
+        // There is a token, or fetching would have failed; the scanner is not asked after the end of the stream.
         Ok(self.tokens.front().map_or(Token::StreamEnd, |(token, _)| *token))
     }
 
@@ -147,7 +147,7 @@ impl<'a> Scanner<'a> {
         self.tags.pop()
     }
 
-    /// The byte `ahead` of the current one; 0 behind the end.
+    /// The byte `ahead` of the current one; 0 after the end.
     #[inline]
     pub(super) fn byte(&self, ahead: usize) -> u8 {
         self.bytes.get(self.at + ahead).copied().unwrap_or(0)
@@ -201,7 +201,7 @@ impl<'a> Scanner<'a> {
         if self.source.ascii {
             return self.at.saturating_sub(self.line_start).cast_signed();
         }
-        // Lines may be long: only what is new is counted.
+        // Lines may be long: only new characters are counted.
         let (line, at, count) = self.counted.get();
         let (at, count) = if line == self.line_start && at <= self.at { (at, count) } else { (self.line_start, 0) };
         let count = count + characters(self.bytes.get(at..self.at).unwrap_or_default());
@@ -262,7 +262,7 @@ impl<'a> Scanner<'a> {
         self.tokens.push((token, line));
     }
 
-    /// Puts a token in front of the one with the given number; behind all if that is taken already.
+    /// Puts a token in front of the one with the given number; after all tokens if that is taken already.
     pub(super) fn insert(&mut self, token: Token, line: usize, number: usize) {
         match number.checked_sub(self.taken) {
             Some(place) if place < self.tokens.len() => self.tokens.insert(place, (token, line)),

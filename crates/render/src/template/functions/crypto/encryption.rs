@@ -27,7 +27,7 @@ pub fn encrypt(ctx: &Context, args: &[Value]) -> FnResult {
     Ok(encoding::encode(&text).into())
 }
 
-/// sprig does not check what it decrypts; the messages are those of Go's panics.
+/// sprig does not check decrypted data; the messages are those of Go's panics.
 pub fn decrypt(_: &Context, args: &[Value]) -> FnResult {
     let encoded = string(args, 1);
     if encoded.is_empty() {
@@ -35,7 +35,7 @@ pub fn decrypt(_: &Context, args: &[Value]) -> FnResult {
     }
     let mut text = encoding::decode(encoded)?;
     if text.len() < BLOCK {
-        // The first slice expression may reach into the spare capacity, the second one may not.
+        // The first slice expression may reach into the spare capacity, but the second must not.
         let capacity = encoded.len() / 4 * 3;
         return Err(if capacity < BLOCK {
             format!("runtime error: slice bounds out of range [:{BLOCK}] with capacity {capacity}").into()

@@ -1,8 +1,8 @@
 //! Which values templates read, and how they use them, found without executing them.
 //!
 //! Templates are walked with an abstract context: a field becomes a longer path, `include` walks the other template
-//! with its argument, and an argument of a function is read as a whole. If it is not known what is read, more is
-//! reported as read than is: a value that is reported as unread is certainly unread.
+//! with its argument, and an argument of a function is read as a whole. If it is not known which values are read, too
+//! many are reported as read: a value that is reported as unread is certainly unread.
 
 mod functions;
 mod uses;
@@ -22,13 +22,13 @@ pub const ANY: &str = "*";
 /// The values that templates read.
 #[derive(Debug, Default)]
 pub struct Usage {
-    /// Values that are looked at themselves: tested, or read on the way to others.
+    /// Values that are tested themselves, or read on the way to others.
     pub touched: BTreeSet<Path>,
     /// Values that are read with everything in them.
     pub whole: BTreeSet<Path>,
     /// Values that are always printed and have no default, and the first place of each.
     pub bare: BTreeMap<Path, Location>,
-    /// Values that templates change, so that what is in them is not only what the chart and the user gave.
+    /// Values that templates change, so that their content comes not only from the chart and the user.
     pub written: BTreeSet<Path>,
     /// Whether texts are executed that are not part of the templates.
     pub has_tpl: bool,

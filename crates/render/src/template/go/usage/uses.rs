@@ -16,7 +16,7 @@ macro_rules! ways {
 }
 
 ways! {
-    /// It is on the way to something, or is looked at.
+    /// It is on the way to something, or is tested.
     TOUCHED = 0;
     /// A key of it is read by its name.
     FIELD = 1;
@@ -48,7 +48,7 @@ ways! {
     QUOTED = 14;
     /// It is compared, or `printf` formats it.
     COMPARED = 15;
-    /// Only whether it is empty is asked: `if`, `default`, `required`.
+    /// Templates only test whether it is empty: `if`, `default`, `required`.
     TESTED = 16;
     /// Its type is requested: `kindIs`, `typeOf`, `%T`.
     TYPE_ASKED = 17;

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 const MAX_PATH: usize = 16;
 /// Limit of walks of a template with different contexts. After it, everything counts as read.
 const MAX_WALKS: usize = 20_000;
-/// Bytes of text in front of an expression that are looked at.
+/// Bytes of text in front of an expression that are examined.
 const BEFORE: usize = 200;
 
 /// A key of a YAML text, followed only by blanks and one quote.
@@ -102,7 +102,7 @@ pub(super) struct Walk<'s> {
     pub(super) usage: Usage,
     /// The paths of the values of charts, each of which has the global ones.
     roots: HashSet<Path>,
-    /// Templates, with what they were given, and whether that was in any case.
+    /// Templates, with their arguments, and whether they are always called.
     walked: HashSet<(Box<str>, Abstract, bool)>,
     variables: Vec<(Box<str>, Abstract)>,
     template: Option<Arc<Template>>,
@@ -367,7 +367,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes that a value is printed behind a text.
+    /// Notes that a value is printed after a text.
     fn print(&mut self, value: &Abstract, pos: u32, before: &str) {
         self.read(value, pos);
         let key = || KEY.captures(before).map(|found| Box::from(&found[1]));
