@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 //! Prints the rendered chart: `cargo run --example render -- CHART [VALUES]`.
-=======
-//! Prints a rendered chart: `cargo run --example render -- CHART [VALUES]`.
->>>>>>> w1
 //!
 //! Nothing here asks a cluster, a clock or the system for randomness: the same chart and values give the same text.
 
