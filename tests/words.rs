@@ -1,6 +1,6 @@
 //! The words and constructions that documents, comments and messages do not use (CONTRIBUTING.md), each with a better one.
 //!
-//! Checked are paragraphs of documents, comments in the YAML and templates of charts and examples, descriptions of schemas, comments of
+//! Checked are paragraphs of documents, comments in the YAML and templates of charts, examples and projects, descriptions of schemas, comments of
 //! Rust sources, and their string literals. Code between backticks is left out, and so are the generated parts of documents: their sentences
 //! are checked in the sources.
 
@@ -394,7 +394,7 @@ fn assert_none(found: &[String]) {
 fn documents_use_the_words_of_the_field() {
     let at_the_top = fs::read_dir(root()).expect("it is a folder").map(|entry| entry.expect("it can be read").path());
     let at_the_top = at_the_top.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
-    let all = at_the_top.chain(files(&["docs", "examples", "charts", "crates", "deploy"], "md"));
+    let all = at_the_top.chain(files(&["docs", "examples", "charts", "crates", "deploy", "src/scaffold"], "md"));
     let matcher = Matcher::new(|_| true);
     assert_none(&all.flat_map(|path| matcher.check(&path, &paragraphs(&read(&path)), CODE)).collect::<Vec<_>>());
 }
@@ -402,7 +402,7 @@ fn documents_use_the_words_of_the_field() {
 #[test]
 fn charts_and_examples_use_the_words_of_the_field() {
     let matcher = Matcher::new(|_| true);
-    let folders = ["charts", "examples", "deploy"];
+    let folders = ["charts", "examples", "deploy", "src/scaffold/files"];
     let mut found = Vec::new();
     for extension in ["yaml", "jinja", "tpl", "txt", "php", "sh", "Dockerfile"] {
         for path in files(&folders, extension) {
