@@ -42,9 +42,10 @@ pub const COMPILED: usize = 32 << 10;
 pub const GROUPS: u32 = 20;
 /// Bytes in memory of an object that a patch makes. Kubernetes stores 1.5 MiB of text.
 pub const OBJECT: usize = 16 << 20;
-/// What applying all patches to all objects of a release may cost. A step takes some 50 ns.
+/// The limits of applying all patches to all objects of a release. A step takes some 50 ns.
 pub const PATCHING: Limits = Limits { steps: Some(3_000_000), output: usize::MAX, memory: Some(128 << 20) };
-/// What a `targetPath` or a path of `overrideValues` may name. Helm takes indices up to 65536, and a list is as long as its largest index.
+/// The limits of a `targetPath` and of a path in `overrideValues`. Helm takes indices up to 65536, and a list is as
+/// long as its largest index.
 pub const PATH: strvals::PathLimits = strvals::PathLimits { index: 1000, names: 30, indices: 30 };
 
 /// Limits of one text.
@@ -66,7 +67,7 @@ pub const SPEC: Bounds = Bounds { bytes: 1 << 20, values: 100_000, depth: 100 };
 pub const SOURCE: Bounds = Bounds { bytes: 1 << 20, values: 100_000, depth: 100 };
 /// All sources of values of one custom resource together.
 pub const ALL_SOURCES: Bounds = Bounds { bytes: 4 << 20, values: 200_000, depth: 100 };
-/// A release record in one Secret, unpacked. Helm has no limit. What is unpacked is measured before it becomes values.
+/// A release record in one Secret, unpacked. Helm has no limit. Unpacked text is measured before it becomes values.
 pub const RECORD: Bounds = Bounds { bytes: 24 << 20, values: 400_000, depth: 100 };
 /// The parts of a release record that no Secret can hold, unpacked.
 pub const CHUNKS: Bounds = Bounds { bytes: 64 << 20, ..RECORD };
@@ -76,7 +77,7 @@ pub const MANIFEST: Bounds = Bounds { bytes: CHUNKS.bytes, values: 1_000_000, de
 pub const HOOK: Bounds = Bounds { bytes: 2 << 20, values: 100_000, depth: 100 };
 /// Hooks of a release record.
 pub const HOOKS: usize = 1500;
-/// What an annotation of the Secret of a release record holds, unpacked.
+/// The unpacked content of an annotation of a release record's Secret.
 pub const PACKED: Bounds = Bounds { bytes: 4 << 20, values: 100_000, depth: 64 };
 /// The status of a custom resource.
 pub const STATUS: Bounds = Bounds { bytes: 2 << 20, values: 100_000, depth: 100 };

@@ -10,16 +10,16 @@ use crate::notices::{document, template};
 use crate::reconcile::RENDERING;
 use crate::source::http;
 
-/// A place where the operator reads what others wrote.
+/// A place where the operator reads data of others.
 #[derive(Clone, Debug)]
 pub struct Input {
     /// Its name. The rows of `tests/hostile.rs` about it begin with it.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub what: &'static str,
     /// Its limits.
     pub limits: Vec<Limit>,
-    /// What happens beyond them.
+    /// The effect of exceeding them.
     pub beyond: &'static str,
     /// Tests besides those of `tests/hostile.rs`.
     pub tests: &'static [&'static str],
@@ -88,7 +88,7 @@ fn words(text: impl Into<String>) -> Vec<Limit> {
     vec![Limit::Words("", text.into())]
 }
 
-/// What is said of an annotation that is over a limit.
+/// The effect of an annotation that is over a limit.
 const ANNOTATION: &str = "The condition names the limit; the release stays as it is.";
 
 /// All places.
@@ -115,7 +115,7 @@ fn of_custom_resources() -> Vec<Input> {
         },
         Input {
             name: "status",
-            what: "the status of a custom resource, which somebody with that right can write",
+            what: "the status of a custom resource, which a user with that right can write",
             limits: of(bounds::STATUS),
             beyond: "The status counts as empty and is written again.",
             tests: &[],
@@ -124,7 +124,10 @@ fn of_custom_resources() -> Vec<Input> {
         Input {
             name: "values",
             what: "values in a key of a Secret or a ConfigMap",
-            limits: with(bounds::SOURCE, [("aliases", "what an alias of YAML repeats counts as often".to_owned())]),
+            limits: with(
+                bounds::SOURCE,
+                [("aliases", "content that an alias of YAML repeats counts each time".to_owned())],
+            ),
             beyond: ANNOTATION,
             tests: &[],
             files: &["chart/values.rs"],
@@ -138,7 +141,7 @@ fn of_custom_resources() -> Vec<Input> {
                 bytes_text(usize::try_from(rendering.memory.unwrap_or_default()).unwrap_or_default()),
                 bytes_text(rendering.output),
             )),
-            beyond: "The rendering is stopped (`RenderError`), and nobody else waits for it.",
+            beyond: "The rendering is stopped (`RenderError`), and no other custom resource waits for it.",
             tests: &["charts_that_render_for_long_do_not_keep_another_from_being_rendered"],
             files: &["object/mod.rs", "crd/mod.rs", "crd/comments.rs", "plan/tolerate.rs", "render/fixed.rs"],
         },
@@ -166,7 +169,7 @@ fn of_custom_resources() -> Vec<Input> {
                 bytes_text(usize::try_from(archive.total).unwrap_or_default()),
                 archive.files
             )),
-            beyond: "The chart cannot be used; what was served is served on.",
+            beyond: "The chart cannot be used; the operator continues to serve the previous one.",
             tests: &["an_archive_that_unpacks_to_too_much_is_refused", "archives_in_an_archive_share_one_budget"],
             files: &[
                 "source/dependency/save.rs",
@@ -291,9 +294,9 @@ fn of_notices() -> Vec<Input> {
         },
         Input {
             name: "notice status",
-            what: "the status of a Notice, which somebody with that right can write",
+            what: "the status of a Notice, which a user with that right can write",
             limits: parsed(bounds::NOTICE_STATE),
-            beyond: "It counts as absent: nothing old is sent.",
+            beyond: "It counts as absent: no old message is sent.",
             tests: &[],
             files: &[],
         },
@@ -314,7 +317,7 @@ fn of_notices() -> Vec<Input> {
         },
         Input {
             name: "answers of targets",
-            what: "what servers of mail and receivers of webhooks answer",
+            what: "answers of mail servers and receivers of webhooks",
             limits: words("64 KiB and 30 seconds for a message; nothing of a webhook but its status"),
             beyond: "The message waits, and the Notice says `SendFailed`.",
             tests: &["a_server_of_mail_that_never_ends_its_answer_is_left"],
@@ -337,9 +340,9 @@ fn of_others() -> Vec<Input> {
     vec![
         Input {
             name: "answers of agents",
-            what: "what agents of databases answer, also to orders",
+            what: "answers of agents of databases, also to orders",
             limits: words(format!("{} and 3 seconds; no redirect", bytes_text(contract::LIMIT))),
-            beyond: "It counts as silence of that member.",
+            beyond: "The member counts as one that does not answer.",
             tests: &[
                 "a_hostile_answer_is_an_error_of_that_request_alone",
                 "an_endless_answer_and_a_slow_one_are_given_up",
@@ -388,7 +391,7 @@ fn of_others() -> Vec<Input> {
         },
         Input {
             name: "repositories",
-            what: "what repositories and registries answer",
+            what: "answers of repositories and registries",
             limits: words(format!(
                 "{} of an archive or an index, {} of anything else, 120 seconds for a request",
                 bytes_text(usize::try_from(http::ARCHIVE_LIMIT).unwrap_or_default()),

@@ -1,17 +1,18 @@
-//! Tillerman turns charts into operators. This package is the operator and its command line; the crates beside it are libraries:
-//! `tillerman-render` renders charts as Helm does, `tillerman-source` fetches them, and `tillerman-agent` is the protocol with the agents
-//! of databases.
+//! Tillerman turns charts into operators. This package is the operator and its command line; the other crates are
+//! libraries: `tillerman-render` renders charts as Helm does, `tillerman-source` fetches them, and `tillerman-agent` is
+//! the protocol with the agents of databases.
 //!
 //! # The tour
 //! In reading order, from what knows nothing of Kubernetes to what talks to it:
 //!
 //! 1. [`chart`]: a loaded chart; values, `--set`, versions. [`template`]: Go templates with Helm's functions, minijinja, YAML in and out.
 //!    [`render`]: chart + values → manifests, hooks and notes, in Helm's order. All three are `crates/render`.
-//! 2. [`bounds`]: limits of what others write. [`object`]: what is read and written in the same way of every object. [`kind`]: which custom
+//! 2. [`bounds`]: limits of what others write. [`object`]: the fields that are read and written in the same way for every object. [`kind`]: which custom
 //!    resources there are, with which chart; switches. [`crd`]: the API of a chart, with types for its values. [`definition`]: charts that
 //!    become APIs while the operator runs.
-//! 3. [`release`]: the record of a release in Helm's format, digests of what was applied, and what is known of live objects.
-//! 4. [`plan`]: decisions. What situation a release is in, and which writes follow from it; pure functions.
+//! 3. [`release`]: the record of a release in Helm's format, digests of the applied objects, and the facts about live
+//!    objects.
+//! 4. [`plan`]: decisions. The situation of a release, and the writes that follow from it; pure functions.
 //! 5. [`notices`]: which messages people get about releases. [`members`]: how members of a stateful set come and go. [`runs`]: the results
 //!    of Jobs and Pods. [`agent`]: the protocol with agents of databases (`crates/agent`). [`backup`]: backups, and restoring from them.
 //!    [`chaos`]: injected faults, and what clients record of them.

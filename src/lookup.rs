@@ -104,7 +104,7 @@ impl ClusterHost {
     }
 
     fn tell(&self, gvk: &Gvk, object: &Json) {
-        // What it is counts, not only what was asked for.
+        // The kind of the object counts, not only the kind that was requested.
         let is_secret = |kind: &str| kind == "Secret" || kind == "SecretList";
         let answered = object.get("kind").and_then(Json::as_str).unwrap_or_default();
         let is_told = is_secret(answered) || gvk.group.is_empty() && is_secret(&gvk.kind);

@@ -1,4 +1,4 @@
-//! All names of `tillerman.dev`: annotations, labels, types. What each means in full stands where it is read.
+//! All names of `tillerman.dev`: annotations, labels, types. The full meaning of each is documented where it is read.
 
 // Annotations of a custom resource. Users write them; `kind/switches.rs` has the table of those that are switches.
 
@@ -8,7 +8,7 @@ pub const PAUSED: &str = "tillerman.dev/paused";
 pub const PAUSE_REASON: &str = "tillerman.dev/pause-reason";
 /// A new text asks for a pass.
 pub const RECONCILE_AT: &str = "tillerman.dev/reconcile-at";
-/// The operation that is asked for.
+/// The requested operation.
 pub const OPERATION: &str = "tillerman.dev/operation";
 /// The name of the release.
 pub const RELEASE_NAME: &str = "tillerman.dev/release-name";
@@ -18,11 +18,11 @@ pub const TARGET_NAMESPACE: &str = "tillerman.dev/target-namespace";
 pub const SERVICE_ACCOUNT: &str = "tillerman.dev/service-account";
 /// How many revisions are kept.
 pub const MAX_HISTORY: &str = "tillerman.dev/max-history";
-/// What becomes of the definitions in `crds/`.
+/// The treatment of the definitions in `crds/`.
 pub const CRDS: &str = "tillerman.dev/crds";
 /// Existing objects are taken over.
 pub const TAKE_OWNERSHIP: &str = "tillerman.dev/take-ownership";
-/// Fields that are left to others.
+/// Fields that the operator leaves to other clients.
 pub const IGNORE_DRIFT: &str = "tillerman.dev/ignore-drift";
 /// Custom resources that must be ready first.
 pub const DEPENDS_ON: &str = "tillerman.dev/depends-on";
@@ -32,7 +32,7 @@ pub const VALUES_FROM: &str = "tillerman.dev/values-from";
 pub const PATCHES: &str = "tillerman.dev/patches";
 /// The version of the chart that the custom resource keeps.
 pub const CHART_VERSION: &str = "tillerman.dev/chart-version";
-/// The member of etcd that goes on alone.
+/// The member of etcd that continues alone.
 pub const FORCE_NEW_CLUSTER: &str = "tillerman.dev/force-new-cluster";
 
 /// The replica that takes over from the primary.
@@ -124,7 +124,7 @@ pub const OWNER: &str = "tillerman.dev/owner";
 pub const INPUTS: &str = "tillerman.dev/inputs";
 /// Digest of the chart; on the Secret of a kept chart, the label with its own digest.
 pub const CHART: &str = "tillerman.dev/chart";
-/// What was applied.
+/// The applied objects.
 pub const INVENTORY: &str = "tillerman.dev/inventory";
 /// The stateful sets with members.
 pub const RECORDED_MEMBERS: &str = "tillerman.dev/members";
@@ -132,7 +132,7 @@ pub const RECORDED_MEMBERS: &str = "tillerman.dev/members";
 pub const RECORDED_OPERATIONS: &str = "tillerman.dev/operations";
 /// The fields of the status that the chart names.
 pub const RECORDED_STATUS: &str = "tillerman.dev/status";
-/// What the chart looked up.
+/// The lookups of the chart.
 pub const LOOKUPS: &str = "tillerman.dev/lookups";
 /// When the chart is rendered again.
 pub const RENDER_AFTER: &str = "tillerman.dev/render-after";

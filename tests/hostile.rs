@@ -266,7 +266,7 @@ fn of_lists() -> Vec<Row> {
         row("depends-on: levels", nested(60_000), depends_on, LEVELS),
         row("depends-on: number", json!(vec![json!({}); 11]).to_string(), depends_on, "more than 10 dependencies"),
         row("depends-on: name", other(&"a".repeat(2000), "a", "status.a"), depends_on, "the limit is 1024"),
-        row("depends-on: target", other("a", &"a.".repeat(200), "status.a"), depends_on, "of 30 keys at most"),
+        row("depends-on: target", other("a", &"a.".repeat(200), "status.a"), depends_on, "with at most 30 keys"),
         row(
             "depends-on: long path",
             other("a", "a", &format!("status.{}", "a".repeat(300))),

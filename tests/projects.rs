@@ -184,9 +184,9 @@ fn a_newer_chart_is_taken_and_edits_are_kept() {
     fs::write(chart.join("templates/role.yaml"), role).unwrap();
 
     let text = project.ok(&create(&chart));
-    assert!(text.contains("merged watches.yaml: it has your edits and what changed"), "{text}");
+    assert!(text.contains("merged watches.yaml: it has your edits and the changes"), "{text}");
     assert!(text.contains("values of page 0.2.0 that changed since 0.1.0:"), "{text}");
-    for line in ["\n  spec.title: new\n", "\n  spec.password: the chart has no such value any more"] {
+    for line in ["\n  spec.title: new\n", "\n  spec.password: the chart no longer has this value"] {
         assert!(text.contains(line), "{text}");
     }
     let watches = project.read("watches.yaml");
@@ -238,7 +238,10 @@ fn a_kind_is_added_to_a_project_of_operator_sdk() {
     // What its people wrote is there, and the new rights are beside it.
     assert_eq!(project.files()["config/rbac/role.yaml"], before["config/rbac/role.yaml"]);
     assert!(
-        text.contains("kept config/rbac/role.yaml: it was there before; .tillerman/generated/config/rbac/role.yaml"),
+        text.contains(
+            "kept config/rbac/role.yaml: it existed before; the generated file is \
+             .tillerman/generated/config/rbac/role.yaml"
+        ),
         "{text}"
     );
     assert!(project.read(".tillerman/generated/config/rbac/role.yaml").contains("guests"));
@@ -251,8 +254,8 @@ fn what_cannot_be_is_refused_before_a_file_is_written() {
     let text = project.fails("create api --kind Page");
     assert!(text.contains("there is no file PROJECT here"), "{text}");
     for (args, why) in [
-        ("init --project-name A_b", "\"A_b\" is no name of a project"),
-        ("init --domain x_y", "--domain: \"x_y\" is no DNS name"),
+        ("init --project-name A_b", "\"A_b\" is not a valid name of a project"),
+        ("init --domain x_y", "--domain: \"x_y\" is not a DNS name"),
         ("init --plugins go", "the plugin go is not known"),
     ] {
         let text = project.fails(args);
@@ -264,10 +267,10 @@ fn what_cannot_be_is_refused_before_a_file_is_written() {
     let before = project.files();
     for (args, why) in [
         ("init --domain other.com", "there is a project here, and its --domain is example.com"),
-        ("create api --kind page", "--kind: \"page\" is no kind such as WebServer"),
+        ("create api --kind page", "--kind: \"page\" is not a kind such as WebServer"),
         ("create api --kind Other --group A", "--group: \"A.example.com\" is no API group"),
         ("create api --kind Other --version 1", "--version: \"1\" is no API version such as v1alpha1"),
-        ("create api --kind Other --plural A", "--plural: \"A\" is no plural"),
+        ("create api --kind Other --plural A", "--plural: \"A\" is not a plural"),
         ("create api --chart nothing-here", "Error: "),
         ("create api", "give --helm-chart, or --kind for a chart to begin with"),
         (&format!("create api --kind Other --chart {CHART}"), "helm-charts/page is the chart of Page"),

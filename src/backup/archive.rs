@@ -15,7 +15,8 @@ use crate::agent::contract::{LOG, Role};
 use crate::agent::position::Position;
 use crate::agent::stored::{DATA, TIMES, WRITES};
 
-/// How often a run asks the members again while they do not have all that the primary had, and after which pause.
+/// How often a run asks the members again while they do not have everything that the primary had, and the pause
+/// between.
 const PASSES: u32 = 10;
 const AGAIN: Duration = Duration::from_millis(200);
 /// Logs of one run. More are left to the next one.
@@ -27,13 +28,13 @@ const LOGS: usize = 1000;
 pub struct End {
     /// The identity of the data.
     pub data: String,
-    /// What is stored, with what was before the first log.
+    /// The stored logs, with the position before the first log.
     pub has: Position,
     /// At this time, every write that had been acknowledged was stored.
     pub seen: Timestamp,
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Archived {
     /// The logs that were stored.
@@ -60,7 +61,7 @@ pub fn acknowledged(heard: &[Heard]) -> Option<Position> {
     }
 }
 
-/// Stores what is not stored yet. With `after_gap`, an archive whose continuation no member has any more begins again.
+/// Stores what is not stored yet. With `after_gap`, an archive whose continuation no member has begins again.
 pub async fn archive(
     agents: &Agents,
     place: &StorePlace,
@@ -77,7 +78,7 @@ pub async fn archive(
     let mut known: Option<End> = shelf::read_document(place, &document).await?;
     for pass in 1..=PASSES {
         let until = acknowledged(&heard);
-        let until = until.ok_or_else(|| BackupError::Agent("one primary has to answer, and not more".into()))?;
+        let until = until.ok_or_else(|| BackupError::Agent("exactly one primary has to answer".into()))?;
         let (donor, after) = donor(&heard, known.as_ref(), after_gap && pass == 1)?;
         let before = known.map_or(Timestamp::UNIX_EPOCH, |end| end.seen);
         let mut end = End { data: data.clone(), has: after, seen: before };
@@ -122,7 +123,7 @@ async fn store(
         }
         let log = log(&headers, &end.data, &end.has).map_err(|why| wrong(&why))?;
         if end.has.contains(&log.writes) || !until.contains(&log.writes) {
-            return Err(wrong("it sends other writes than those that it was asked for"));
+            return Err(wrong("it sends writes that were not requested"));
         }
         let writes = log.writes.clone();
         let record = Record::begun(Timestamp::now(), Of::Log(log));
@@ -136,13 +137,14 @@ async fn store(
     Ok(())
 }
 
-/// The member to ask, and after what: where the archive ends, or what is before the oldest log.
+/// The member to ask, and the position after which its logs are wanted: the end of the archive, or the position before
+/// the oldest log.
 fn donor<'a>(heard: &'a [Heard], known: Option<&End>, after_gap: bool) -> Result<(&'a Heard, Position), BackupError> {
     let runs = || heard.iter().filter(|own| !own.state.start.is_empty() && !own.state.diverged);
     let primary = heard.iter().find(|own| own.state.role == Role::Primary);
     let oldest = || {
         let oldest = runs().min_by_key(|own| own.state.purged.count());
-        oldest.ok_or_else(|| BackupError::Agent("the database of no member runs".into()))
+        oldest.ok_or_else(|| BackupError::Agent("no member has a database that runs".into()))
     };
     let Some(known) = known else {
         let oldest = oldest()?;
@@ -150,8 +152,8 @@ fn donor<'a>(heard: &'a [Heard], known: Option<&End>, after_gap: bool) -> Result
     };
     if let Some(primary) = primary.filter(|own| !own.state.has.contains(&known.has)) {
         return Err(BackupError::Agent(format!(
-            "the archive has writes up to {}, and the primary {} only {}: these were lost, and the archive does not fit to the data any more. \
-             Take a copy, and archive with another prefix",
+            "the archive has writes up to {}, and the primary {} only {}: the later writes were lost, and the archive \
+             no longer fits the data. Take a copy, and archive with another prefix",
             known.has, primary.state.member, primary.state.has
         )));
     }
@@ -165,25 +167,25 @@ fn donor<'a>(heard: &'a [Heard], known: Option<&End>, after_gap: bool) -> Result
             Ok((oldest, oldest.state.purged.clone()))
         }
         None => Err(BackupError::Agent(format!(
-            "the archive ends at {}, and the oldest log of a member begins after {}: what is between is lost. Take a copy, and continue \
-             behind the gap with --after-gap",
+            "the archive ends at {}, and the oldest log of a member begins after {}: the writes between them are lost. \
+             Take a copy, and continue after the gap with --after-gap",
             known.has,
             oldest()?.state.purged
         ))),
     }
 }
 
-/// What the headers say of a log.
+/// The facts about a log in the headers.
 fn log(headers: &BTreeMap<String, String>, data: &str, after: &Position) -> Result<Log, String> {
-    let field = |name: &str| headers.get(name).ok_or_else(|| format!("the log does not say {name}"));
+    let field = |name: &str| headers.get(name).ok_or_else(|| format!("the log does not have {name}"));
     let writes = field(WRITES)?.parse::<Position>()?;
     let time = |text: &str| Timestamp::from_second(text.parse().ok()?).ok();
     let times = field(TIMES)?.split_once('-').and_then(|(first, last)| Some((time(first)?, time(last)?)));
-    let (first, last) = times.ok_or("its times are not understood")?;
+    let (first, last) = times.ok_or("its times are not valid")?;
     Ok(Log { data: data.to_owned(), after: after.clone(), writes, first, last })
 }
 
-/// Deletes the logs that every kept copy has: nothing is restored with them any more. Returns their names.
+/// Deletes the logs that every kept copy has: no restore needs them. Returns their names.
 pub async fn prune(place: &StorePlace, prefix: &str, dry_run: bool) -> Result<Vec<String>, BackupError> {
     let backups = shelf::list(place, Some(prefix)).await?;
     let good = backups.iter().filter(|backup| backup.condition == Condition::Good);
@@ -225,7 +227,7 @@ mod tests {
             has,
             purged,
             acknowledges,
-            ..State::default()
+            ..MemberState::default()
         };
         Heard { url: format!("http://{name}"), state }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::BackupError;
 
-/// What the files say of a profile.
+/// The settings of a profile in the files.
 #[derive(Default, PartialEq, Eq)]
 pub(super) struct Profile {
     pub access_key_id: Option<String>,

@@ -7,7 +7,8 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-/// Bytes of a page's header: its number, flags, how many elements it has, and how many pages it goes on for.
+/// Bytes of a page's header: its number, flags, the number of its elements, and the number of pages by which it
+/// continues.
 const HEADER: usize = 16;
 const BRANCH: u16 = 1;
 const LEAF: u16 = 2;
@@ -25,7 +26,7 @@ const LARGEST_PAGE: u64 = 1 << 30;
 /// A branch has two keys at least, and a file fewer than 2^48 pages.
 const DEEPEST: u32 = 48;
 
-/// What is wrong with a file.
+/// The fault of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     /// Its content is not what etcd writes.
@@ -40,7 +41,7 @@ pub(super) fn damage<T>(text: impl Into<String>) -> Result<T, Damage> {
     Err(Damage::Content(text.into()))
 }
 
-/// What is found in a file, in the order of its keys.
+/// The content of a file, in the order of its keys.
 pub(super) enum Found<'a> {
     /// A bucket begins.
     Bucket(&'a [u8]),
@@ -71,7 +72,7 @@ impl<R: Read + Seek> Bolt<R> {
         };
         let newest = first.into_iter().chain(second).max_by_key(|meta| meta.transaction);
         let Some(Meta { page_size, pages, root, .. }) = newest else {
-            return damage("is no database of etcd, or both of its meta pages are damaged");
+            return damage("is not a database of etcd, or both of its meta pages are damaged");
         };
         if pages.checked_mul(page_size).is_none_or(|size| size > length) {
             return damage(format!("is cut short: it has {length} bytes of {pages} pages of {page_size}"));
@@ -145,7 +146,7 @@ impl<R: Read + Seek> Bolt<R> {
         }
     }
 
-    /// The bytes of a page, with those that it goes on for.
+    /// The bytes of a page, with those of the pages by which it continues.
     fn page(&mut self, page: u64) -> Result<Vec<u8>, Damage> {
         if !(2..self.pages).contains(&page) {
             return damage(format!("has a tree that leads to page {page} of {}", self.pages));
@@ -200,7 +201,7 @@ fn leaf(
     each: &mut impl FnMut(u32, &[u8], &[u8]) -> Result<(), Damage>,
 ) -> Result<(), Damage> {
     if flags(page) != LEAF {
-        return damage("has a bucket that is no leaf");
+        return damage("has a bucket that is not a leaf");
     }
     let mut last: Option<&[u8]> = None;
     for element in 0..count(page) {
@@ -223,7 +224,7 @@ fn leaf(
     Ok(())
 }
 
-/// What a meta page says that is not damaged.
+/// The content of a meta page that is not damaged.
 struct Meta {
     page_size: u64,
     root: u64,
@@ -273,7 +274,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// What an element names, relative to itself.
+/// The place that an element names, relative to itself.
 fn slice(page: &[u8], element: usize, from: u32, size: u32) -> Result<&[u8], Damage> {
     let from = element.checked_add(from as usize).ok_or_else(outside)?;
     let to = from.checked_add(size as usize).ok_or_else(outside)?;

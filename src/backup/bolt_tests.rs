@@ -109,7 +109,7 @@ fn pages() -> Vec<Vec<u8>> {
         leaf(3, 1, &root),
         branch(4, &[(&revision(2), 5), (&revision(4), 6)]),
         leaf(5, 0, &[(&revision(2), pair("a", 3)), (&revision(3), pair("b", 3))]),
-        // It goes on for another page.
+        // It continues on another page.
         leaf(6, 0, &[(&revision(4), pair("a", 1000)), (&deleted(5), pair("b", 0)), (&revision(9), pair("c", 1))]),
     ]
 }
@@ -173,7 +173,7 @@ fn trees_that_are_none_are_refused() {
         (with(5, leaf(5, 1, &[(&revision(2), bucket(0))])), "bucket within a bucket"),
         (with(3, leaf(3, 0, &[(b"key", bucket(4))])), "outside of all buckets"),
         (with(3, leaf(3, 1, &[(b"key", vec![1])])), "without a tree"),
-        (with(3, leaf(3, 1, &[(b"key", bucket(0))])), "no leaf"),
+        (with(3, leaf(3, 1, &[(b"key", bucket(0))])), "not a leaf"),
     ];
     for (found, expected) in cases {
         assert!(found.contains(expected), "{found:?} instead of {expected:?}");

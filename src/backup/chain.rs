@@ -1,4 +1,5 @@
-//! Which copy and which logs lead to a point in time. A log fits if what has to be there before it is there; what does not fit is a gap.
+//! Which copy and which logs lead to a point in time. A log fits if the writes that have to be before it exist; a log
+//! that does not fit shows a gap.
 
 use jiff::Timestamp;
 
@@ -41,7 +42,7 @@ pub fn logs<'a>(
     let lost = all.iter().find(|(_, log)| !has.contains(&log.writes) && is_wanted(log));
     if let Some((name, log)) = lost {
         return not_good(format!(
-            "the archive has a gap: the writes after {has} and up to {} are missing, with which {name} begins",
+            "the archive has a gap: the writes after {has} and up to {}, where {name} begins, are missing",
             log.after
         ));
     }
@@ -50,7 +51,7 @@ pub fn logs<'a>(
         (Until::Write(write), _) => not_good(format!("the write {write} is not in the archive, which ends at {has}")),
         (_, None) => not_good("there is no archive of the writes after this copy".to_owned()),
         (Until::Time(time), Some(end)) if end.seen.as_second() < *time => {
-            not_good(format!("what was written is known until {}: the archive ends there", shown(&end.seen)))
+            not_good(format!("writes are known until {}: the archive ends there", shown(&end.seen)))
         }
         (_, Some(end)) if !has.contains(&end.has) => {
             // Logs that begin after the time are not needed.

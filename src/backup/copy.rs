@@ -43,7 +43,7 @@ pub struct Agents {
 pub struct Heard {
     /// Where its agent listens.
     pub url: String,
-    /// What it said.
+    /// Its answer.
     pub state: MemberState,
 }
 
@@ -68,7 +68,8 @@ impl Agents {
     }
 }
 
-/// Whom to ask for a copy, the best first: replicas that follow, the one that lags least first, and then the primary.
+/// The members to ask for a copy, the best first: replicas that follow, the one that lags least first, and then the
+/// primary.
 pub fn donors(heard: &[Heard]) -> Vec<&Heard> {
     let is_well = |state: &MemberState| !state.start.is_empty() && state.problem.is_none() && !state.diverged;
     let follows = |state: &MemberState| state.role == Role::Replica && state.receiving && state.applying;
@@ -87,7 +88,7 @@ pub fn donors(heard: &[Heard]) -> Vec<&Heard> {
     replicas.into_iter().chain(primary).collect()
 }
 
-/// What a copy must have: all that the primary has; without a primary, all that a member received.
+/// The writes that a copy must have: all of the primary; without a primary, all that a member received.
 fn goal(heard: &[Heard]) -> Position {
     match heard.iter().find(|own| own.state.role == Role::Primary) {
         Some(primary) => primary.state.has.clone(),
@@ -98,7 +99,7 @@ fn goal(heard: &[Heard]) -> Position {
 /// A copy that comes.
 #[derive(Debug)]
 pub struct Coming {
-    /// What is known of it before it is complete.
+    /// The facts about it before it is complete.
     pub record: Record,
     body: Incoming,
     url: String,
@@ -114,7 +115,7 @@ pub async fn take(agents: &Agents, form: Form, within: Duration) -> Result<Comin
     for donor in donors {
         let member = &donor.state.member;
         let Some(has) = applied(agents, donor, &goal, within).await else {
-            errors.push(format!("{member} does not apply what the primary has"));
+            errors.push(format!("{member} does not apply the writes of the primary"));
             continue;
         };
         match agents.client.stream(&donor.url, form.path(), SILENCE).await {
@@ -122,7 +123,7 @@ pub async fn take(agents: &Agents, form: Form, within: Duration) -> Result<Comin
                 let headers = headers(&answer).map_err(|why| BackupError::Agent(format!("{member}: {why}")))?;
                 let field = |name: &str| {
                     let value = headers.get(name).cloned();
-                    value.ok_or_else(|| BackupError::Agent(format!("{member}: the copy does not say {name}")))
+                    value.ok_or_else(|| BackupError::Agent(format!("{member}: the copy does not have {name}")))
                 };
                 let (data, version) = (field(DATA)?, field(VERSION)?);
                 if donor.state.data.as_ref() != Some(&data) {
@@ -140,11 +141,11 @@ pub async fn take(agents: &Agents, form: Form, within: Duration) -> Result<Comin
             Err(error) => errors.push(error.to_string()),
         }
     }
-    let why = if errors.is_empty() { "none follows a primary, and none is one".to_owned() } else { errors.join("; ") };
+    let why = if errors.is_empty() { "none of them is a primary or follows one".to_owned() } else { errors.join("; ") };
     Err(BackupError::Agent(format!("no member gives a copy: {why}")))
 }
 
-/// Waits until a member has everything; what it has then.
+/// Waits until a member has everything. Returns its position then.
 async fn applied(agents: &Agents, donor: &Heard, goal: &Position, within: Duration) -> Option<Position> {
     let end = Instant::now() + within;
     let mut has = donor.state.has.clone();
@@ -162,7 +163,7 @@ async fn applied(agents: &Agents, donor: &Heard, goal: &Position, within: Durati
 pub fn headers(answer: &http::Response<Incoming>) -> Result<BTreeMap<String, String>, String> {
     let (mut kept, mut size) = (BTreeMap::new(), 0);
     for (name, value) in answer.headers().iter().filter(|(name, _)| name.as_str().starts_with(PREFIX)) {
-        let value = value.to_str().map_err(|_| format!("the header {name} is no text"))?;
+        let value = value.to_str().map_err(|_| format!("the header {name} is not a text"))?;
         size += name.as_str().len() + value.len();
         if size > HEADERS {
             return Err(format!("its headers have more than {HEADERS} bytes"));
@@ -195,7 +196,7 @@ pub async fn save(place: &StorePlace, name: &str, coming: Coming) -> Result<Reco
     let Coming { record, body, url, agents } = coming;
     let reached = Arc::new(Mutex::new(None));
     let (noted, asked) = (Arc::clone(&reached), url.clone());
-    // What the member has afterwards is all that can be in the copy.
+    // The copy can have no later writes than the member has afterwards.
     let last = stream::once(async move {
         let state = agents.client.state(&asked, agents.timeout).await;
         let state = state.map_err(|error| BackupError::Agent(format!("after the copy: {error}")))?;
@@ -229,7 +230,7 @@ mod tests {
             lag,
             receiving: follows,
             applying: follows,
-            ..State::default()
+            ..MemberState::default()
         };
         Heard { url: format!("http://{name}"), state }
     }

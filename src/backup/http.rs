@@ -63,7 +63,8 @@ fn trusting_nobody() -> ClientConfig {
 struct Service(Client<HttpsConnector<Tcp>, HttpRequestBody>);
 
 impl HttpService for Service {
-    // What `async_trait` makes of `async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError>`.
+    // The form that `async_trait` gives `async fn call(&self, request: HttpRequest) -> Result<HttpResponse,
+    // HttpError>`.
     fn call<'life0, 'async_trait>(
         &'life0 self,
         request: HttpRequest,

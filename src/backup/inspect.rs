@@ -1,4 +1,4 @@
-//! What a snapshot of etcd holds, read off the file itself.
+//! The content of a snapshot of etcd, read from the file itself.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -25,7 +25,7 @@ pub struct Sums {
     size: u64,
 }
 
-/// A snapshot whose appended sum is that of what is before it.
+/// A snapshot whose appended checksum matches the content before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum {
     /// Bytes, with the appended sum.
@@ -60,7 +60,7 @@ impl Sums {
         }
     }
 
-    /// The sum of what has none appended.
+    /// The checksum of a snapshot that has none appended.
     pub fn plain(self) -> Sum {
         Sum { size: self.size, sha256: data_encoding::HEXLOWER.encode(&self.whole.finalize()) }
     }
@@ -68,16 +68,19 @@ impl Sums {
     /// Compares the appended sum.
     pub fn finish(self) -> Result<Sum, Damage> {
         if self.size % SECTOR != SUM as u64 {
-            return damage(format!("has no sum at its end: it is cut short, or no snapshot ({} bytes)", self.size));
+            return damage(format!(
+                "has no checksum at its end: it is cut short, or is not a snapshot ({} bytes)",
+                self.size
+            ));
         }
         if self.body.finalize().as_slice() != self.tail {
-            return damage("is damaged: its content is not that of the sum at its end");
+            return damage("is damaged: its content does not match the checksum at its end");
         }
         Ok(Sum { size: self.size, sha256: data_encoding::HEXLOWER.encode(&self.whole.finalize()) })
     }
 }
 
-/// What a snapshot holds.
+/// The content of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// The revision of the data: of the last change, or of a compaction that left nothing of it. 1 is that of no data.
@@ -148,7 +151,7 @@ fn revision(key: &[u8]) -> Result<(u64, bool), Damage> {
         Some(main) if key.get(8) == Some(&b'_') && (key.len() == 17 || tombstone) && i64::try_from(main).is_ok() => {
             Ok((main, tombstone))
         }
-        _ => damage("has a key that is no revision"),
+        _ => damage("has a key that is not a revision"),
     }
 }
 
@@ -168,7 +171,7 @@ fn key_of(mut message: &[u8]) -> Result<&[u8], Damage> {
                     key = field;
                 }
             }
-            _ => return damage("has a value that is no key and value of etcd"),
+            _ => return damage("has a value that is not a key and value of etcd"),
         }
     }
     Ok(key)

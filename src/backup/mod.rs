@@ -1,13 +1,13 @@
 //! Backups of etcd, and of databases with one primary and replicas: taken from a member, verified, stored, kept for a time, and restored
 //! from.
 //!
-//! A backup is a snapshot as etcd sends it, or a copy as an agent gives it, and a [`record`] beside it. The record says whether the backup is good. It says so
-//! only after the stored snapshot was read back and equals what was sent. A run that ends before that leaves a record that says
-//! `unverified`.
+//! A backup is a snapshot as etcd sends it, or a copy as an agent gives it, and a [`record`] next to it. The record
+//! says whether the backup is good. It says so only after the stored snapshot was read back and equals what was sent. A
+//! run that ends before that leaves a record that says `unverified`.
 //!
 //! - [`bolt`](mod@bolt) and [`inspect`]: what a snapshot holds, read off the file.
 //! - [`take`](mod@take): asks a member for a snapshot.
-//! - [`record`]: what is known of a backup, and its name.
+//! - [`record`]: the facts about a backup, and its name.
 //! - [`place`]: where backups are stored, with `http` and `aws` below it.
 //! - [`shelf`]: stores, lists, verifies, fetches and deletes backups.
 //! - [`copy`](mod@copy): asks the agents of a database for a copy. [`archive`](mod@archive): stores what is written after it.
@@ -37,7 +37,7 @@ use std::path::PathBuf;
 /// Why something failed. No text holds a password or a key.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     #[error("{0}")]
     Invalid(String),
     /// etcd did not answer, or refused.
@@ -54,7 +54,7 @@ pub enum BackupError {
     Damaged {
         /// The backup or the file.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         damage: bolt::Damage,
     },
     /// There is no such backup, or it is not a good one.
@@ -96,7 +96,7 @@ impl BackupError {
         }
     }
 
-    /// Trying again is of no use before something else has changed.
+    /// A retry cannot succeed before something else has changed.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Invalid(_) | Self::Exists(_) | Self::Damaged { .. } | Self::NotGood(_))
     }

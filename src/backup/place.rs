@@ -40,7 +40,8 @@ pub struct StorePlace {
     url: String,
 }
 
-/// What an S3-compatible server needs besides its URL. What is missing is taken from AWS's environment variables and files.
+/// The settings of an S3-compatible server besides its URL. Missing settings come from AWS's environment variables and
+/// files.
 #[derive(Clone, Debug, Default)]
 pub struct S3 {
     /// The URL of the server; AWS's own by default.
@@ -61,8 +62,8 @@ impl StorePlace {
     /// Opens `s3://BUCKET/FOLDER`, `gs://BUCKET/FOLDER`, `az://CONTAINER/FOLDER` (also `abs` and `azblob`) or `file:///FOLDER`,
     /// with the credentials that the environment names. A folder of a file system is made when it is to be written to.
     pub fn open(url: &str, s3: &S3, write: bool) -> Result<Self, BackupError> {
-        let invalid = |why: &str| BackupError::Invalid(format!("{url:?} is no place for backups: {why}"));
-        // A password would stand before an `@`, and a token after a `?`. Neither belongs here, and neither may be shown.
+        let invalid = |why: &str| BackupError::Invalid(format!("{url:?} is not a place for backups: {why}"));
+        // A password would be before an `@`, and a token after a `?`. Neither belongs here, and neither may be shown.
         if url.contains(['@', '?', '#']) {
             return Err(BackupError::Invalid("a place for backups is a URL without user, query and fragment".into()));
         }
@@ -80,7 +81,7 @@ impl StorePlace {
             }
             "az" | "abs" | "azblob" => azure(bucket)?.build().map(shared),
             "file" => return Self::local(url, &format!("/{folder}"), write),
-            other => return Err(invalid(&format!("{other} is none of s3, gs, az and file"))),
+            other => return Err(invalid(&format!("{other} must be one of s3, gs, az and file"))),
         };
         let store = made.map_err(|error| BackupError::Invalid(format!("{url}: {}", words(&error))))?;
         Ok(Self { store, folder, local: None, url: url.trim_end_matches('/').into() })
@@ -99,7 +100,7 @@ impl StorePlace {
 
     /// Where a backup of that name is.
     pub(super) fn path(&self, name: &str) -> Result<Path, BackupError> {
-        let invalid = || BackupError::Invalid(format!("{name:?} is no name of a backup"));
+        let invalid = || BackupError::Invalid(format!("{name:?} is not a valid name of a backup"));
         if name.is_empty() || name.contains('/') || name.ends_with(SUFFIX) {
             return Err(invalid());
         }
@@ -181,7 +182,7 @@ fn storage_of(cloud: &str) -> Result<&'static str, BackupError> {
     })
 }
 
-/// What AWS's files say, where there are any.
+/// The settings in AWS's files, if there are any.
 fn profile() -> Result<Profile, BackupError> {
     let env = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = |file: &str| env("HOME").map(|home| home.join(".aws").join(file));
@@ -202,7 +203,7 @@ fn retry() -> RetryConfig {
     RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_FOR, ..RetryConfig::default() }
 }
 
-/// What an error means. Bodies of answers are not shown: those of S3 have the ID of the key and what was signed with it.
+/// The meaning of an error. Bodies of answers are not shown: those of S3 have the ID of the key and the signed text.
 fn words(error: &object_store::Error) -> String {
     let all = chain(error);
     let code = all.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);
@@ -224,14 +225,14 @@ fn words(error: &object_store::Error) -> String {
             ),
         ) => {
             format!(
-                "access denied: the keys are wrong, or do not suffice{}",
+                "access denied: the keys are wrong, or lack the permission{}",
                 code.map(|code| format!(" ({code})")).unwrap_or_default()
             )
         }
         (_, Some(code)) => format!("refused ({code})"),
         (object_store::Error::NotFound { .. }, None) => "not found".into(),
         _ if all.contains("169.254.169.254") => {
-            "there are no keys: neither in the environment nor in a file, and no cloud's machine answers that has some"
+            "no keys were found: not in the environment, not in a file, and not from the metadata server of a cloud"
                 .into()
         }
         _ => root(error),

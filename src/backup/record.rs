@@ -1,4 +1,4 @@
-//! What is known of a backup: a small JSON beside it, and its name.
+//! The facts about a backup: a small JSON file next to it, and its name.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub enum BackupState {
     Verified,
 }
 
-/// What is known of a backup.
+/// The facts about a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -37,12 +37,12 @@ pub struct Record {
     pub size: u64,
     /// SHA-256 of all bytes, in hexadecimal digits.
     pub sha256: String,
-    /// What it is a backup of.
+    /// The subject of the backup.
     #[serde(flatten)]
     pub of: Of,
 }
 
-/// What a backup is of.
+/// The subject of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Of {
@@ -54,7 +54,7 @@ pub enum Of {
     Log(Log),
 }
 
-/// What a snapshot of etcd holds.
+/// The content of a snapshot of etcd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Etcd {
@@ -88,7 +88,7 @@ pub struct Copy {
     pub member: String,
     /// Writes that it has. It may have more, which were made while it was copied.
     pub position: Position,
-    /// All that it can have: what the member had when it was complete.
+    /// The latest writes that it can have: those of the member when the copy was complete.
     pub reached: Position,
     /// When it was complete: it has no later write.
     pub ended: Timestamp,
@@ -102,7 +102,7 @@ pub struct Copy {
 pub struct Log {
     /// The identity of the data.
     pub data: String,
-    /// What has to be there before them.
+    /// The writes that have to exist before them.
     pub after: Position,
     /// Which they are.
     pub writes: Position,
@@ -131,22 +131,22 @@ impl Record {
         Self { state: BackupState::Unverified, time, size: 0, sha256: String::new(), of }
     }
 
-    /// What a snapshot of etcd holds.
+    /// The content of a snapshot of etcd.
     pub fn etcd(&self) -> Option<&Etcd> {
         if let Of::Etcd(etcd) = &self.of { Some(etcd) } else { None }
     }
 
-    /// What is known of a copy.
+    /// The facts about a copy.
     pub fn copy(&self) -> Option<&Copy> {
         if let Of::Copy(copy) = &self.of { Some(copy) } else { None }
     }
 
-    /// What is known of a log.
+    /// The facts about a log.
     pub fn log(&self) -> Option<&Log> {
         if let Of::Log(log) = &self.of { Some(log) } else { None }
     }
 
-    /// Whose data it is.
+    /// The identity of the data.
     pub fn cluster(&self) -> &str {
         match &self.of {
             Of::Etcd(etcd) => &etcd.cluster_id,
@@ -165,8 +165,8 @@ impl Record {
         }
     }
 
-    /// What a backup is called: `PREFIX_vREVISION_TIME_HASH`, after coreos's `PATH_vREVISION_TIME`. What is stored while it comes has a
-    /// hash of its data's identity and the exact time.
+    /// The name of a backup: `PREFIX_vREVISION_TIME_HASH`, after coreos's `PATH_vREVISION_TIME`. A backup that is
+    /// stored while it arrives has a hash of its data's identity and the exact time.
     pub fn name(&self, prefix: &str) -> String {
         let time = self.time.strftime("%Y-%m-%d-%H-%M-%S");
         let hash = if self.sha256.is_empty() {
@@ -188,13 +188,13 @@ impl Record {
     }
 }
 
-/// What names of logs of some data begin with.
+/// The prefix of the names of logs of some data.
 pub fn log_stem(prefix: &str, data: &str) -> String {
     let data: String = data.chars().take(DIGITS).collect();
     format!("{prefix}_log_{data}_")
 }
 
-/// What names of a prefix begin with.
+/// The beginning of the names of a prefix.
 pub fn stem(prefix: &str) -> String {
     format!("{prefix}_v")
 }

@@ -9,12 +9,12 @@ pub use crate::members::workload::REPLACED;
 
 /// The annotation of an `EtcdCluster` whose data is being replaced: for which custom resource, by uid.
 pub const REPLACING: &str = names::REPLACING_FOR;
-/// The operator's own: nothing is done while it is true.
+/// The operator's own: it does nothing while this is true.
 pub const PAUSED: &str = names::PAUSED;
 /// How many uids are kept.
 const KEPT: usize = 20;
 
-/// What there is of a cluster.
+/// The existing objects of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are what is seen")]
 pub struct SeenCluster {
@@ -44,7 +44,7 @@ pub struct SeenCluster {
     pub remembers: bool,
 }
 
-/// What is done.
+/// The action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplaceStep {
     /// Nothing, and nothing will be.
@@ -142,7 +142,7 @@ pub fn next(seen: &SeenCluster, uid: &str) -> ReplaceStep {
     }
 }
 
-/// Whether the cluster can still go on as it was.
+/// Whether the cluster can still continue as it was.
 pub fn is_whole(seen: &SeenCluster) -> bool {
     seen.set.as_ref().is_some_and(|(_, going)| !going)
 }

@@ -1,8 +1,8 @@
 //! Installs the data of a restored member: all of it, or nothing.
 //!
 //! `etcdutl snapshot restore` writes the data into a folder beside the final one. Only data that is complete
-//! and on disk gets the final name, by one rename. Whatever is ended before that leaves a folder that the next run removes, and whatever
-//! is ended after it leaves a member, which no run touches.
+//! and on disk gets the final name, by one rename. A run that ends before that leaves a folder that the next run
+//! removes. A run that ends after it leaves a member, which no run touches.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use super::inspect::inspect;
 
 /// The folder in a data folder that is the member: etcd's own name.
 const MEMBER: &str = "member";
-/// What names of unfinished restores begin with.
+/// The prefix of the names of unfinished restores.
 const UNFINISHED: &str = ".restore-";
 
 /// Whether there is anything to restore.
@@ -59,7 +59,7 @@ pub fn restore(data: &Path, snapshot: &Path, program: &[OsString]) -> Result<(),
     };
     if arguments.iter().any(is_ours) {
         return Err(BackupError::Invalid(
-            "--data-dir and --wal-dir of the program that restores are given to it".into(),
+            "do not give --data-dir and --wal-dir to the program that restores: they are added".into(),
         ));
     }
     inspect(snapshot).map_err(BackupError::damaged(snapshot.display().to_string()))?;

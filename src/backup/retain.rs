@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::record::BackupState;
 use super::shelf::{Backup, Condition};
 
-/// Whoever stores a backup is done or dead after this.
+/// A process that stores a backup has finished or died after this time.
 const UNFINISHED: SignedDuration = SignedDuration::from_hours(24);
 
 /// How long backups are kept. One is deleted when neither keeps it.
@@ -21,9 +21,10 @@ pub struct Policy {
 }
 
 /// The backups to delete, of `backups` from new to old:
-/// - good ones that the policy does not keep, but never the newest good one, and of no cluster the newest good one: when a
-///   cluster was lost and an empty one has taken its name, what is left of the first is not pushed out by backups of nothing;
-/// - unfinished ones of which nobody can be storing the rest any more.
+/// - good ones that the policy does not keep, but never the newest good one of the prefix or of any cluster: if a
+///   cluster was lost and an empty one has taken its name, empty backups do not push out the remaining backups of the
+///   first;
+/// - unfinished ones that no process can still be storing.
 ///
 /// Damaged ones, and those without a record, are for a human to decide on.
 pub fn expired(backups: &[Backup], policy: Policy, now: Timestamp) -> Vec<&Backup> {

@@ -25,7 +25,7 @@ use super::retain::{Policy, expired};
 const PART: usize = 8 << 20;
 /// Parts on their way at once.
 const PARTS: usize = 4;
-/// The same of what has no known size: 312 GiB at most.
+/// The same for data of unknown size: 312 GiB at most.
 const STREAM_PART: usize = 32 << 20;
 const STREAM_PARTS: usize = 2;
 /// Records read at once.
@@ -46,7 +46,7 @@ pub struct Backup {
     pub name: String,
     /// Whether it is good.
     pub condition: Condition,
-    /// What is known of it.
+    /// The facts about it.
     pub record: Option<Record>,
 }
 
@@ -57,7 +57,7 @@ pub enum Condition {
     Good,
     /// It is being stored, or whoever stored it was ended.
     Unfinished,
-    /// What it should be is known, and it is not that.
+    /// Its record exists, and the content differs from it.
     Damaged(String),
     /// Nothing is known of it: another program stored it.
     Unknown,
@@ -140,7 +140,8 @@ pub async fn save_stream(
     Ok(record)
 }
 
-/// Gives a whole backup to the sink, and compares it with its record at the end. What the sink got before an error is worth nothing.
+/// Gives a whole backup to the sink, and compares it with its record at the end. Data that the sink got before an error
+/// must not be used.
 pub async fn send(place: &StorePlace, name: &str, record: &Record, sink: Sink<'_>) -> Result<(), BackupError> {
     check(name, &download(place, name, record.etcd().is_some(), Some(sink)).await?, Some(record))
 }
@@ -262,9 +263,9 @@ pub async fn prune(
     Ok(names)
 }
 
-/// Downloads a backup, verifies it, and only then gives the file its name; its record goes beside it. A file that is there already
-/// and is that backup is left as it is. Without a record only a backup is fetched that `without_record` allows for: then the sum
-/// at its end is all that is known of it.
+/// Downloads a backup, verifies it, and only then gives the file its name; its record is written next to it. A file
+/// that is there already and is that backup is left as it is. Without a record, a backup is fetched only if
+/// `without_record` allows it: then only the checksum at its end is known.
 pub async fn fetch(
     place: &StorePlace,
     which: Which<'_>,
@@ -273,7 +274,7 @@ pub async fn fetch(
 ) -> Result<(String, Contents), BackupError> {
     let (name, record) = match find(place, which).await {
         Ok((name, record)) if record.etcd().is_none() => {
-            return Err(BackupError::NotGood(format!("{place}: {name} is no snapshot of etcd")));
+            return Err(BackupError::NotGood(format!("{place}: {name} is not a snapshot of etcd")));
         }
         Ok((name, record)) => (name, Some(record)),
         Err(BackupError::NotGood(_))
@@ -334,7 +335,7 @@ async fn find(place: &StorePlace, which: Which<'_>) -> Result<(String, Record), 
         Which::Name(name) => match read_record(place, name).await? {
             Some(record) if record.state == BackupState::Verified => Ok((name.into(), record)),
             Some(_) => Err(not_good(name, "was never finished")),
-            None if exists(place, name).await? => Err(not_good(name, "has no record that says what it should be")),
+            None if exists(place, name).await? => Err(not_good(name, "has no record of its size and checksum")),
             None => Err(not_good(name, "is not there")),
         },
         Which::Latest(prefix) => {

@@ -62,7 +62,9 @@ pub async fn take(access: &Access, endpoints: &[String], file: &Path) -> Result<
 async fn newest<'a>(access: &Access, endpoints: &'a [String]) -> Result<(&'a str, Read), BackupError> {
     let asked = endpoints.iter().map(async |endpoint| match timeout(access.timeout, ask(access, endpoint)).await {
         // A member that denies a read has no revision to compare. A user who may not read may not take a snapshot either.
-        Ok(Ok(Read { revision: 0, .. })) => Err(format!("{endpoint}: the user may not read: it needs the role root")),
+        Ok(Ok(Read { revision: 0, .. })) => {
+            Err(format!("{endpoint}: the user is not allowed to read: it needs the role root"))
+        }
         Ok(Ok(read)) => Ok((endpoint.as_str(), read)),
         Ok(Err(error)) => Err(format!("{endpoint}: {}", plain(&error))),
         Err(_) => Err(format!("{endpoint}: no answer to a linearizable read within {:?}", access.timeout)),
@@ -80,7 +82,7 @@ async fn newest<'a>(access: &Access, endpoints: &'a [String]) -> Result<(&'a str
     }
     // The first of the newest, which max_by_key would not give.
     let newest = answers.into_iter().reduce(|best, next| if next.1.revision > best.1.revision { next } else { best });
-    newest.ok_or_else(|| BackupError::Etcd(format!("no member can be asked for a snapshot: {}", errors.join("; "))))
+    newest.ok_or_else(|| BackupError::Etcd(format!("no member can give a snapshot: {}", errors.join("; "))))
 }
 
 async fn ask(access: &Access, endpoint: &str) -> Result<Read, etcd_client::Error> {

@@ -1,4 +1,4 @@
-//! Does faults to a cluster, and undoes them.
+//! Injects faults into a cluster, and undoes them.
 
 use crate::names;
 use std::collections::BTreeMap;
@@ -20,14 +20,14 @@ pub const MARK: (&str, &str) = (names::CHAOS_ALLOWED, "allowed");
 /// The label of network policies of ours: the name of the StatefulSet.
 const PARTED: &str = names::CHAOS_PARTITION;
 
-/// What does faults to the members of one StatefulSet.
+/// Injects faults into the members of one StatefulSet.
 pub struct Hand {
     client: Client,
     namespace: String,
     name: String,
     /// Namespace and label selector of the operator's pods.
     operator: Option<(String, String)>,
-    /// What takes the space of volumes.
+    /// The files that fill volumes.
     fillers: Mutex<Vec<Filler>>,
 }
 
@@ -58,8 +58,8 @@ impl Hand {
             let (key, value) = MARK;
             if found.metadata.labels.unwrap_or_default().get(key).map(String::as_str) != Some(value) {
                 return Err(format!(
-                    "namespace {namespace} is not marked for it: pods are killed and data may be destroyed there. \
-                     If that is meant: kubectl label namespace {namespace} {key}={value}"
+                    "namespace {namespace} is not marked for it: pods are killed and data may be destroyed there. If \
+                     you want that: kubectl label namespace {namespace} {key}={value}"
                 ));
             }
         }
@@ -105,7 +105,8 @@ impl Hand {
         Ok(pods.items.into_iter().filter(owned).filter_map(member).collect())
     }
 
-    /// What cannot be done to these members from here, and why. It is checked before anything is done.
+    /// The faults that cannot be injected into these members from here, with the reasons. It is checked before anything
+    /// is done.
     pub async fn check(&self, kinds: &[FaultKind]) -> Result<(), String> {
         let members = self.members().await?;
         let elsewhere = members.iter().find(|(_, member)| !machine::has(&member.uid));
@@ -143,7 +144,7 @@ impl Hand {
         Ok(self.members().await?.values().any(|member| !machine::has(&member.uid)))
     }
 
-    /// Does it. What lasts is undone by [`Self::heal`].
+    /// Does it. [`Self::heal`] undoes a fault that lasts.
     pub async fn begin(&self, fault: &Fault) -> Result<(), String> {
         let members = self.members().await?;
         for ordinal in &fault.members {
@@ -267,7 +268,7 @@ fn volume(member: &MemberPod) -> Result<String, String> {
     machine::volume(&member.uid, folder).map(|_| folder.clone())
 }
 
-/// Takes all free space. When nobody waits for this any more, the present piece is finished and no other begins.
+/// Takes all free space. If the caller no longer waits, the present piece is finished and no other begins.
 async fn fill(filler: Filler) -> Result<(), String> {
     loop {
         let filler = filler.clone();
@@ -290,7 +291,7 @@ async fn tried<T>(request: impl AsyncFn() -> Result<T, Error>) -> Result<T, Erro
     }
 }
 
-/// What is gone, or another by now, need not be deleted.
+/// An object that is gone or was replaced need not be deleted.
 fn gone(result: Result<(), Error>) -> Result<(), String> {
     match result {
         Err(Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),

@@ -1,4 +1,4 @@
-//! What clients asked and what they were answered. A line of JSON for each operation:
+//! The requests of clients and their answers. A line of JSON for each operation:
 //!
 //! ```json
 //! {"client":0,"call":12,"return":15,"operation":"put","key":"a","value":"0-1","outcome":"ok"}
@@ -14,25 +14,25 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// An operation of a client, and what came of it.
+/// An operation of a client, and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// Who asked.
+    /// The client.
     pub client: u32,
     /// When it was asked.
     pub call: u64,
     /// When it was answered or given up.
     #[serde(rename = "return")]
     pub returned: u64,
-    /// What was asked.
+    /// The request.
     #[serde(flatten)]
     pub operation: ClientCall,
-    /// What was answered.
+    /// The answer.
     #[serde(flatten)]
     pub outcome: CallOutcome,
 }
 
-/// What can be asked of a key.
+/// The requests about a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "operation", rename_all = "kebab-case")]
 pub enum ClientCall {
@@ -59,7 +59,7 @@ pub enum ClientCall {
     },
 }
 
-/// What came of an operation.
+/// The result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum CallOutcome {
@@ -77,7 +77,7 @@ pub enum CallOutcome {
     },
 }
 
-/// What an answer said of a key.
+/// The state of a key in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum KeyAnswer {
@@ -85,14 +85,14 @@ pub enum KeyAnswer {
     Written {},
     /// Of a get.
     Read {
-        /// What was there.
+        /// The value.
         found: Option<String>,
     },
     /// Of a compare-and-swap.
     Compared {
         /// Whether it has the new value.
         swapped: bool,
-        /// What was there instead of what was expected.
+        /// The value that was found instead of the expected one.
         found: Option<String>,
     },
 }

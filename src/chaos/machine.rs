@@ -38,7 +38,7 @@ pub fn pause(uid: &str) -> Result<(), String> {
     signal(uid, "STOP")
 }
 
-/// Lets them go on.
+/// Lets them continue.
 pub fn go_on(uid: &str) -> Result<(), String> {
     signal(uid, "CONT")
 }
@@ -94,12 +94,13 @@ fn in_network(uid: &str, rules: &str) -> Result<bool, String> {
     Ok(false)
 }
 
-/// Limit of what is written into a volume: more would take longer than a fault lasts.
+/// Limit of the bytes that are written into a volume: more would take longer than a fault lasts.
 const MOST: u64 = 4 << 30;
 /// How much is written at once, and how much at the end.
 const PIECES: [usize; 2] = [4 << 20, 4 << 10];
 
-/// What fills a volume: a file that no folder has, so that its space is free again when this is dropped, however this program ends.
+/// Fills a volume with a file that no folder has, so that its space is free again when this is dropped, however this
+/// program ends.
 #[derive(Clone)]
 pub struct Filler(Arc<File>);
 
@@ -151,7 +152,7 @@ pub fn volume(uid: &str, folder: &str) -> Result<PathBuf, String> {
 /// Folders of whose filesystems a machine has need.
 const OWN: [&str; 6] = ["/", "/var", "/var/lib", "/var/lib/kubelet", "/var/lib/containerd", "/tmp"];
 
-/// What is mounted at a folder.
+/// The mount at a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mount {
     /// Which filesystem.
@@ -160,7 +161,7 @@ struct Mount {
     root: String,
 }
 
-/// What is mounted at a folder, by the text of `mountinfo` (proc(5)); the last covers those before.
+/// The mount at a folder, by the text of `mountinfo` (proc(5)); the last one covers those before.
 fn mount(text: &str, folder: &str) -> Option<Mount> {
     let line = |line: &str| {
         let mut words = line.split(' ').skip(2);

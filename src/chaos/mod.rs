@@ -3,7 +3,7 @@
 //! - [`plan`]: which faults follow from a seed, a level and what there is. Pure.
 //! - [`hand`]: injects and undoes them; [`machine`]: those that need the machine of a pod.
 //! - [`history`]: what clients asked and were answered, as lines of JSON that a checker of linearizability reads
-//!   (`tests/cluster/tools/porcupine`), and what it says of availability.
+//!   (`tests/cluster/tools/porcupine`), and its report about availability.
 //! - [`record`]: clients of etcd that write such a history.
 //! - [`reach`]: how clients reach the members.
 //! - [`random`]: numbers from a seed.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::random::Random;
 
-/// What can be done.
+/// The possible faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// A member's pod is deleted without grace.
@@ -15,7 +15,7 @@ pub enum FaultKind {
     Destroy,
     /// A member cannot reach the others for a time.
     Partition,
-    /// The processes of a member stand still for a time.
+    /// The processes of a member are stopped for a time.
     Pause,
     /// The operator's pods are deleted without grace.
     Operator,
@@ -87,7 +87,7 @@ impl FromStr for Level {
 /// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What is done.
+    /// Its kind.
     pub kind: FaultKind,
     /// To whom, by ordinal, lowest first.
     pub members: Vec<u32>,
@@ -98,7 +98,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// What is done to the pods of a StatefulSet of this name.
+    /// The fault in words, with the pods of a StatefulSet of this name.
     pub fn words(&self, name: &str) -> String {
         let mut words: Vec<String> = vec![self.kind.to_string()];
         words.extend(self.members.iter().map(|ordinal| format!("{name}-{ordinal}")));
@@ -129,7 +129,7 @@ impl Plan {
     pub fn new(seed: u64, level: Level, kinds: &[FaultKind], size: u32, operator: bool) -> Result<Self, String> {
         let has = |kind| kinds.contains(&kind);
         if kinds.is_empty() {
-            return Err("there is no fault to do: name some".into());
+            return Err("no fault is left to inject: name some".into());
         }
         if size == 0 {
             return Err("the cluster has no members".into());

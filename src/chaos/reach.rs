@@ -38,7 +38,8 @@ pub struct Named {
 }
 
 impl Named {
-    /// What an `EtcdCluster` says, as `charts/etcd` reads it. Fails where clients need a certificate and none is named.
+    /// The spec of an `EtcdCluster`, as `charts/etcd` reads it. Fails where clients need a certificate and none is
+    /// named.
     pub fn of(cluster: &Value) -> Result<Self, String> {
         let text = |pointer: &str| cluster.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
         let on = |pointer: &str| cluster.pointer(pointer).and_then(Value::as_bool) == Some(true);

@@ -44,7 +44,7 @@ struct Shared {
     stopped: AtomicBool,
 }
 
-/// What clients recorded.
+/// The records of the clients.
 pub struct Recorded {
     /// All operations, by the time they returned.
     pub entries: Vec<Entry>,
@@ -104,7 +104,7 @@ impl Recorder {
                 Err(why) => why,
             };
             if Instant::now() > end {
-                return Err(format!("what was written could not be read: {why}"));
+                return Err(format!("the written values could not be read: {why}"));
             }
             turn += 1;
             sleep(RETRY).await;
@@ -137,7 +137,7 @@ impl Shared {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// What the keys begin with that are written once.
+    /// The prefix of keys that are written once.
     fn unique(&self) -> String {
         format!("{}/unique/", self.prefix)
     }
@@ -210,7 +210,7 @@ impl Shared {
 
 /// One client.
 async fn work(shared: Arc<Shared>, client: u32, mut random: Random) {
-    // What it knows of shared keys.
+    // Its knowledge of shared keys.
     let mut known: BTreeMap<String, Option<String>> = BTreeMap::new();
     let mut number = 0_u64;
     let mut turn = usize::try_from(client).unwrap_or_default();
@@ -234,7 +234,7 @@ async fn work(shared: Arc<Shared>, client: u32, mut random: Random) {
 }
 
 impl Shared {
-    /// What a client asks next: every other time it writes a key of its own.
+    /// The next request of a client: every other time it writes a key of its own.
     fn next(
         &self,
         client: u32,

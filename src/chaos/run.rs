@@ -17,9 +17,9 @@ use crate::members::etcd::client::read;
 /// How often is looked whether members are well.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// What a run is made of.
+/// The parts of a run.
 pub struct ChaosRun {
-    /// Who does faults.
+    /// The part that injects faults.
     pub hand: Hand,
     /// Which.
     pub plan: Plan,
@@ -33,21 +33,21 @@ pub struct ChaosRun {
     pub count: usize,
     /// How long it may take until all members are well again.
     pub patience: Duration,
-    /// What the keys of the clients begin with.
+    /// The prefix of the clients' keys.
     pub prefix: String,
     /// For the choices of the clients.
     pub seed: u64,
 }
 
-/// What came of a run.
+/// The result of a run.
 pub struct ChaosReport {
-    /// What clients recorded.
+    /// The records of the clients.
     pub recorded: Recorded,
     /// The faults, each with the statistics of writes until all members were well again.
     pub faults: Vec<(Fault, Availability)>,
     /// How they fared all in all.
     pub total: Availability,
-    /// What did not finish, such as members that did not become well.
+    /// The parts that did not finish, such as members that did not become healthy.
     pub trouble: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl ChaosRun {
             well = self.well(None) => well,
             () = &mut interrupted => Err("interrupted".into()),
         };
-        well.map_err(|why| format!("nothing is done to a cluster that is not well: {why}"))?;
+        well.map_err(|why| format!("no fault is injected into a cluster that is not well: {why}"))?;
         let urls = self.urls().await?;
         let recorder = Recorder::start(self.reach.clone(), urls, &self.prefix, self.seed);
         let (mut spans, mut trouble) = (Vec::new(), Vec::new());
@@ -148,7 +148,7 @@ impl ChaosRun {
             return Err(format!("{} of {size} pods are there", members.len()));
         }
         let asked = members.into_iter().map(|(ordinal, member)| async move {
-            let silent = || format!("{name}-{ordinal} does not read what a majority agrees on");
+            let silent = || format!("{name}-{ordinal} does not answer a linearizable read");
             let url = self.reach.url(&member.address.ok_or_else(|| format!("{name}-{ordinal} has no address"))?);
             let read = timeout(LOOK, async { read(&self.reach.client(&url).await?).await }).await;
             let read = read.map_err(|_| silent())?.map_err(|e| format!("{}: {e}", silent()))?;

@@ -1,4 +1,5 @@
-//! `tillerman adopt`: releases of Helm, or loose objects, become custom resources. What the first pass would change is found first.
+//! `tillerman adopt`: releases of Helm, or loose objects, become custom resources. The command first finds the changes
+//! that the first pass would make.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ use crate::reconcile::history::history;
 use crate::reconcile::preview::{Fate, Preview};
 use crate::release::record::Status;
 
-/// What is adopted.
+/// The object to adopt.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum AdoptCommand {
     /// Make a custom resource of a Helm release
@@ -40,7 +41,7 @@ pub(super) enum AdoptCommand {
     Objects(ObjectsArgs),
 }
 
-/// What both have.
+/// The arguments of both.
 #[derive(Debug, clap::Args)]
 struct CommonArgs {
     /// The operator's watches.yaml, whose kind and chart the custom resource gets.
@@ -52,7 +53,7 @@ struct CommonArgs {
     /// Create the custom resources, if the first pass would change nothing. Without it they are only printed.
     #[arg(long, conflicts_with = "dry_run")]
     apply: bool,
-    /// Print the custom resources, and what the first pass would change; this is the default.
+    /// Print the custom resources, and the changes that the first pass would make; this is the default.
     #[arg(long)]
     dry_run: bool,
     /// With --apply: create them also if the first pass would change something.
@@ -83,7 +84,7 @@ pub(super) struct ReleaseArgs {
 /// Arguments of `tillerman adopt objects`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ObjectsArgs {
-    /// Label selector of the objects: those that the chart does not have are named.
+    /// Label selector of the objects: the command names those that the chart does not have.
     #[arg(short = 'l', long, value_name = "SELECTOR", required = true)]
     selector: String,
     /// Name of the custom resource.
@@ -102,7 +103,7 @@ struct Proposal {
     name: String,
     spec: Values,
     annotations: BTreeMap<&'static str, String>,
-    /// What it is made of.
+    /// The source that it is made of.
     from: String,
 }
 
@@ -186,7 +187,7 @@ async fn proposal(
     cluster: &crate::cluster::client::Cluster,
 ) -> Result<Proposal, String> {
     if !is_label_value(name) {
-        return Err(format!("{name} is no name of a release"));
+        return Err(format!("{name} is not a valid name of a release"));
     }
     let kept = history(namespace, name, cluster).await.map_err(|e| e.whole())?;
     let newest = kept.last().ok_or_else(|| format!("there is no release {name} in namespace {namespace}"))?;
@@ -208,7 +209,7 @@ async fn proposal(
         [kind] => (*kind).clone(),
         [] => {
             return Err(format!(
-                "release {name} has chart {of_record}, which is the chart of no kind in the watches file"
+                "release {name} has chart {of_record}, and no kind in the watches file has that chart"
             ));
         }
         several => {
@@ -250,7 +251,8 @@ fn take_over(kind: &Kind) -> Result<BTreeMap<&'static str, String>, String> {
         return Ok(BTreeMap::from([(names::TAKE_OWNERSHIP, "true".to_owned())]));
     }
     Err(format!(
-        "{} may not take over what exists: write allow: [takeOwnership], or takeOwnership: true, into watches.yaml",
+        "{} is not allowed to take over existing objects: write allow: [takeOwnership], or takeOwnership: true, into \
+         watches.yaml",
         kind.gvk
     ))
 }
@@ -293,7 +295,7 @@ fn left(server: &Server, args: &ObjectsArgs, namespace: &str, preview: &Preview)
                 let text = |field: &str| object.pointer(&format!("/metadata/{field}")).and_then(Value::as_str);
                 let id = (&*gvk.group, &*gvk.kind, text("namespace"), text("name").unwrap_or_default());
                 if !made.contains(&id) && object.pointer("/metadata/ownerReferences").is_none() {
-                    eprintln!("note: {} {} is not of the chart, and stays as it is", gvk.kind, line(id.3));
+                    eprintln!("note: {} {} is not part of the chart, and stays as it is", gvk.kind, line(id.3));
                 }
             }
         }
@@ -301,7 +303,7 @@ fn left(server: &Server, args: &ObjectsArgs, namespace: &str, preview: &Preview)
     })
 }
 
-/// Prints the custom resources and what their first pass would change, and creates them where that is asked for.
+/// Prints the custom resources and the changes of their first pass, and creates them if requested.
 fn propose(
     server: &Server,
     common: &CommonArgs,

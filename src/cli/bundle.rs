@@ -8,7 +8,7 @@ use crate::template::yaml;
 use std::io::Read;
 use std::path::Path;
 
-/// What the objects on standard input do not say.
+/// The facts that the objects on standard input do not have.
 #[derive(Debug, clap::Args)]
 pub struct BundleArgs {
     /// Version of the operator.
@@ -28,7 +28,7 @@ pub struct BundleArgs {
 /// Reads the objects (`kubectl kustomize config/manifests`), and writes bundle/ and bundle.Dockerfile into this folder.
 pub fn run(args: &BundleArgs) -> Result<(), CliError> {
     if Version::parse(&args.version).is_err() {
-        return Err(CliError(format!("--version: {:?} is no version such as 0.1.0", args.version)));
+        return Err(CliError(format!("--version: {:?} is not a version such as 0.1.0", args.version)));
     }
     let mut text = Vec::new();
     std::io::stdin().read_to_end(&mut text).map_err(|e| CliError(format!("cannot read standard input: {e}")))?;
@@ -46,7 +46,7 @@ pub fn run(args: &BundleArgs) -> Result<(), CliError> {
         default_channel: args.default_channel.clone(),
     };
     let files = bundle::of(&objects, &settings).map_err(CliError)?;
-    // What is not in the bundle any more goes; all of it is generated.
+    // Files that are no longer in the bundle are removed; all of it is generated.
     match std::fs::remove_dir_all("bundle/manifests") {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(CliError(format!("bundle/manifests: {e}"))),
         _ => {}

@@ -24,17 +24,17 @@ pub struct CrdArgs {
     /// Whether custom resources are in a namespace. Those of a cluster-scoped kind need targetNamespace in watches.yaml, or an annotation.
     #[arg(long, value_enum, default_value = "namespaced", ignore_case = true)]
     scope: ScopeFlag,
-    /// How much the types say of values that the chart's values.schema.json does not describe.
+    /// How strict the types are for values that the chart's values.schema.json does not describe.
     #[arg(long, value_enum, default_value = "plain")]
     types: Level,
-    /// A values file that the CRD must accept, besides those that come with the chart; what refuses it is opened.
+    /// A values file that the CRD must accept, besides those that come with the chart; types that refuse it are opened.
     #[arg(short = 'f', long = "values", value_name = "FILE")]
     values: Vec<PathBuf>,
     /// Write the chart's default values as defaults: the API server stores them in each custom resource, where they outlive the
     /// chart's.
     #[arg(long)]
     defaults: bool,
-    /// Require of each custom resource what values.schema.json requires and values.yaml does not give.
+    /// Require in each custom resource the values that values.schema.json requires and values.yaml does not give.
     #[arg(long)]
     require: bool,
     /// Print also a validating admission policy that warns of top-level keys that the chart does not know.
@@ -43,7 +43,8 @@ pub struct CrdArgs {
     /// Print the types as a values.schema.json to edit and keep in the chart.
     #[arg(long, conflicts_with_all = ["against", "warn_unknown"])]
     write_schema: bool,
-    /// An older version of the chart: print what the change breaks for its custom resources. The command fails if something breaks.
+    /// An older version of the chart: print the custom resources that the change breaks. The command fails if something
+    /// breaks.
     #[arg(long, value_name = "OLD", conflicts_with = "warn_unknown")]
     against: Option<PathBuf>,
 }
@@ -53,7 +54,7 @@ pub struct CrdArgs {
 enum Level {
     /// Types that `kubectl explain` shows: boolean, object, array, integer or string.
     Plain,
-    /// Types that also take what templates take for nothing, such as a text in place of a table.
+    /// Types that also accept values that templates treat as empty, such as a text in place of a table.
     Zero,
     /// Plain types, and no unknown key at the top.
     Closed,

@@ -5,14 +5,14 @@ use crate::cli::common::project::api::{ApiArgs, api};
 use crate::cli::common::project::generate::{project, read};
 use crate::cli::common::project::written::Written;
 
-/// What is added.
+/// The part to add.
 #[derive(Debug, clap::Subcommand)]
 pub enum CreateCommand {
-    /// Add a kind with its chart, or update it: what is generated is written again, and what you edited is kept.
+    /// Add a kind with its chart, or update it: generated text is written again, and your edits are kept.
     Api(CreateArgs),
 }
 
-/// A kind, or all that the project has.
+/// A kind, or all kinds of the project.
 #[derive(Debug, clap::Args)]
 pub struct CreateArgs {
     #[command(flatten)]

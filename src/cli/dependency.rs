@@ -9,12 +9,12 @@ use crate::source::download::Verify;
 use crate::source::{SourceSettings, clean};
 use std::path::PathBuf;
 
-/// What to do with the dependencies.
+/// The action on the dependencies.
 #[derive(Debug, clap::Subcommand)]
 pub enum DependencyCommand {
-    /// Fetch what Chart.lock names into charts/.
+    /// Fetch the dependencies in Chart.lock into charts/.
     Build(ChangeArgs),
-    /// Choose versions for what Chart.yaml names, fetch them, write Chart.lock.
+    /// Choose versions for the dependencies in Chart.yaml, fetch them, write Chart.lock.
     #[command(visible_alias = "up")]
     Update(ChangeArgs),
     /// List the dependencies, and whether they are in charts/.
@@ -30,7 +30,7 @@ pub struct ChangeArgs {
     chart: PathBuf,
     #[command(flatten)]
     server: ServerArgs,
-    /// Do not ask repositories for their indexes, use those that are kept.
+    /// Do not request indexes from repositories, use the stored ones.
     #[arg(long)]
     skip_refresh: bool,
 }
@@ -41,7 +41,7 @@ pub struct ListArgs {
     /// The chart: a directory or a .tgz archive.
     #[arg(default_value = ".")]
     chart: PathBuf,
-    /// The widest that a column may be, in characters.
+    /// The maximum width of a column, in characters.
     #[arg(long, value_name = "WIDTH", default_value_t = 80)]
     max_col_width: usize,
 }

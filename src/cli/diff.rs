@@ -1,4 +1,4 @@
-//! `tillerman diff`: what the next pass would change on the live cluster.
+//! `tillerman diff`: the changes that the next pass would make on the live cluster.
 
 use crate::cli::common::changes::{document, notes, text};
 use crate::cli::common::colours::Color;

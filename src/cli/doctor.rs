@@ -73,7 +73,7 @@ struct Check {
     what: &'static str,
     outcome: Outcome,
     message: String,
-    /// What to do.
+    /// The remedy.
     remedy: String,
 }
 
@@ -194,8 +194,10 @@ async fn definitions(
             continue;
         };
         match against_chart(kind, &resource, cluster).await {
-            Ok(None) => checks.ok("definitions", format!("{word} is served, and as its chart makes it")),
-            Ok(Some(remedy)) => checks.warn("definitions", format!("{word} is not as its chart makes it"), remedy),
+            Ok(None) => checks.ok("definitions", format!("{word} is served, and is the one that its chart makes")),
+            Ok(Some(remedy)) => {
+                checks.warn("definitions", format!("{word} is not the one that its chart makes"), remedy)
+            }
             Err(why) => {
                 checks.warn(
                     "definitions",
@@ -307,7 +309,7 @@ async fn leases(place: Option<&str>, cluster: &Cluster, checks: &mut Checks) {
         let late = jiff::Timestamp::now().as_second() - renewed;
         let name = format!("Lease {}/{}", text("/metadata/namespace"), text("/metadata/name"));
         if text("/spec/holderIdentity").is_empty() || late > 60 {
-            checks.warn("lease", format!("{name} is held by nobody"), "no operator leads: look at its pods");
+            checks.warn("lease", format!("{name} has no holder"), "no operator leads: look at its pods");
         } else {
             checks.ok("lease", format!("{name} is held by {}", text("/spec/holderIdentity")));
         }
@@ -355,7 +357,7 @@ async fn leftovers(
     let selector = format!("owner=helm,{}", names::OWNER_UID);
     let records = match cluster.list_metadata(&Resource::secrets(), place, &selector).await {
         Ok(records) => records,
-        Err(error) => return checks.warn("leftovers", error.whole(), "ask somebody who may list Secrets"),
+        Err(error) => return checks.warn("leftovers", error.whole(), "ask somebody who is allowed to list Secrets"),
     };
     let known: BTreeSet<String> = served.iter().map(|kind| kind.gvk.kind_group()).collect();
     let mut lost: BTreeMap<String, usize> = BTreeMap::new();
@@ -374,8 +376,8 @@ async fn leftovers(
     if lost.is_empty() && stuck.is_empty() {
         checks.ok("leftovers", "every release record has its custom resource");
     } else if !lost.is_empty() {
-        let remedy =
-            "a custom resource of the same name continues its release; `helm uninstall` removes one that is not wanted";
+        let remedy = "a custom resource of the same name continues its release; `helm uninstall` removes a release \
+                      that is not wanted";
         checks.warn("leftovers", format!("releases without a custom resource: {}", say(&lost)), remedy);
     }
     let Some(kinds) = kinds else { return };
@@ -389,7 +391,7 @@ async fn leftovers(
         let names: Vec<String> = unused.into_iter().collect();
         checks.warn(
             "leftovers",
-            format!("charts are kept for kinds that the watches file has not: {}", say(&names)),
+            format!("charts are kept for kinds that are not in the watches file: {}", say(&names)),
             "delete their Secrets if no other operator has them",
         );
     }
@@ -427,10 +429,11 @@ async fn webhooks(cluster: &Cluster, checks: &mut Checks) {
     }
     dead.dedup();
     if dead.is_empty() {
-        checks.ok("webhooks", "every admission webhook that must answer has its Service");
+        checks.ok("webhooks", "every required admission webhook has its Service");
     } else {
         dead.truncate(NAMED);
-        let remedy = "writes that they select are refused: restore the Service, or delete the configuration";
+        let remedy = "the API server refuses the writes that they select: restore the Service, or delete the \
+                      configuration";
         checks.fail("webhooks", format!("nothing answers for {}", dead.join(", ")), remedy);
     }
 }
@@ -454,7 +457,7 @@ fn rights(args: &DoctorArgs, found: Option<String>, namespace: &str, checks: &mu
                 format!("tillerman rbac --watches {} --service-account {account} | kubectl apply -f -", file.display());
             checks.fail("rights", format!("{who} lacks {count} rules, such as {first}"), remedy);
         }
-        Err(error) => checks.warn("rights", format!("they cannot be asked for: {error}"), ""),
+        Err(error) => checks.warn("rights", format!("they cannot be checked: {error}"), ""),
     }
 }
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub struct ExplainArgs {
     /// The chart: a directory or a .tgz archive.
     chart: PathBuf,
-    /// Only this value and what is below it: a path such as service.port.
+    /// Only this value and the values below it: a path such as service.port.
     #[arg(value_name = "VALUE")]
     below: Option<String>,
     /// Print it as json, yaml or markdown instead.

@@ -11,13 +11,13 @@ use crate::scaffold::project::Project;
 /// The project, and the first kind.
 #[derive(Debug, clap::Args)]
 pub struct InitArgs {
-    /// What follows the groups of the kinds [default: my.domain].
+    /// The suffix of the groups of the kinds [default: my.domain].
     #[arg(long)]
     domain: Option<String>,
     /// Name of the project: the prefix of its objects, and the first part of its namespace [default: the name of this folder].
     #[arg(long, value_name = "NAME")]
     project_name: Option<String>,
-    /// The operator carries out notices: mail and webhooks about releases. Also for a project that is there.
+    /// The operator carries out notices: mail and webhooks about releases. Also for an existing project.
     #[arg(long)]
     notices: bool,
     /// Kinds of Tillerman's own, with their charts: `mysql` (`MySQLCluster`), `php` (`PhpApp`), `etcd` (`EtcdCluster`, `EtcdBackup` and
@@ -41,7 +41,7 @@ const LONGEST: usize = 40;
 /// Writes the project, and its first kind if a chart or a kind is given.
 pub fn run(args: &InitArgs) -> Result<(), CliError> {
     if let Some(other) = args.plugins.iter().find(|name| !name.split('/').next().is_some_and(is_helm)) {
-        return Err(CliError(format!("the plugin {other} is not known: projects are of charts (--plugins helm)")));
+        return Err(CliError(format!("the plugin {other} is not known: projects are made of charts (--plugins helm)")));
     }
     if args.project_version != "3" {
         return Err(CliError(format!("project version {} is not known: it is 3", args.project_version)));
@@ -89,12 +89,13 @@ fn new(args: &InitArgs) -> Result<Project, CliError> {
     });
     if !dns::is_label(&name) || name.len() > LONGEST {
         return Err(CliError(format!(
-            "{name:?} is no name of a project: give one with --project-name, of at most {LONGEST} lower-case letters, digits and dashes"
+            "{name:?} is not a valid name of a project: give one with --project-name, of at most {LONGEST} lower-case \
+             letters, digits and dashes"
         )));
     }
     let domain = args.domain.clone().unwrap_or_else(|| "my.domain".to_owned());
     if !dns::is_subdomain(&domain) {
-        return Err(CliError(format!("--domain: {domain:?} is no DNS name such as example.com")));
+        return Err(CliError(format!("--domain: {domain:?} is not a DNS name such as example.com")));
     }
     Ok(Project::new(&name, &domain))
 }

@@ -27,7 +27,8 @@ pub struct LintArgs {
     charts: Vec<PathBuf>,
     #[command(flatten)]
     values: ValueArgs,
-    /// Fail on warnings too; look for values that no template uses or that have no default, and for items of lists that are there twice.
+    /// Fail on warnings too; look for values that no template uses or that have no default, and for items of lists that
+    /// exist twice.
     #[arg(long)]
     strict: bool,
     /// Print warnings and errors only.
@@ -127,7 +128,7 @@ fn watches(path: &Path) -> Result<lint::LintReport, String> {
             let missing = watches.kinds.iter().filter_map(|kind| match &kind.chart {
                 ChartRef::Path(chart) if !chart.exists() => {
                     let chart = chart.strip_prefix(&base).unwrap_or(chart).display();
-                    Some(message(Severity::Warning, format!("{}: there is no chart {chart}", kind.gvk)))
+                    Some(message(Severity::Warning, format!("{}: the chart {chart} does not exist", kind.gvk)))
                 }
                 _ => None,
             });
@@ -184,7 +185,7 @@ fn chosen_accounts(kind: &Kind) -> Vec<String> {
     lint::accounts::chosen(&chart, &values_files::beside(path, &chart), &kind.overrides.values)
 }
 
-/// What editors of custom resources of a kind can do beyond its chart.
+/// The power of editors of custom resources of a kind beyond its chart.
 fn opened(kind: &Kind) -> Vec<String> {
     let allowed = kind.allow.iter().map(|reach| format!("allow: {}: {}", reach.field(), reach.opens()));
     let mut texts: Vec<String> = allowed.collect();

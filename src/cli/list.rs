@@ -1,4 +1,4 @@
-//! `tillerman list`: the custom resources that charts stand behind, in one table.
+//! `tillerman list`: the custom resources of charts, in one table.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ async fn kinds(
     served(namespace, cluster, discovery).await
 }
 
-/// What is said of a custom resource.
+/// The facts about a custom resource.
 fn entry(kind: &Resource, cr: &Value) -> Value {
     let text = |pointer: &str| cr.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (chart, version) = name_and_version(text("/status/release/chart"));

@@ -1,4 +1,4 @@
-//! `tillerman migrate`: what has to change in a project of operator-sdk so that Tillerman runs it.
+//! `tillerman migrate`: the changes that a project of operator-sdk needs so that Tillerman runs it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,11 +26,12 @@ pub(super) struct MigrateArgs {
     /// The directory of the project.
     #[arg(default_value = ".", value_name = "DIR")]
     project: PathBuf,
-    /// Make the changes that are not left to people.
+    /// Make the changes that need no person.
     #[arg(long)]
     write: bool,
-    /// The image that the Dockerfile shall be built on. One with helm-operator in its name has the same folder, user and arguments as
-    /// that of helm-operator, as the target helm-operator of deploy/Dockerfile; others have the program alone.
+    /// The base image for the Dockerfile. An image with helm-operator in its name has the same folder, user and
+    /// arguments as that of helm-operator, like the target helm-operator of deploy/Dockerfile; other images have the
+    /// program alone.
     #[arg(long, value_name = "IMAGE", default_value = concat!("tillerman:", env!("CARGO_PKG_VERSION")))]
     base: String,
     #[command(flatten)]
@@ -63,7 +64,7 @@ pub(super) fn run(args: &MigrateArgs, operator: &clap::Command) -> Result<(), Cl
 fn migrated(args: &MigrateArgs, operator: &clap::Command) -> Result<bool, CliError> {
     let shown = args.project.display();
     if args.base.is_empty() || args.base.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(CliError(format!("--base: {:?} is no name of an image", args.base)));
+        return Err(CliError(format!("--base: {:?} is not a name of an image", args.base)));
     }
     let root = args.project.canonicalize().map_err(|e| CliError(format!("{shown}: {}", chart::go_io(&e))))?;
     // Charts and links are named from here on as they are in the project.
@@ -95,12 +96,12 @@ fn migrated(args: &MigrateArgs, operator: &clap::Command) -> Result<bool, CliErr
 
 /// The kinds of the project, each with its chart.
 fn kinds(root: &Path, files: &BTreeMap<String, String>) -> Vec<(Kind, Result<Chart, String>)> {
-    // What is wrong with the file is found again, and said, by the look at the project.
+    // The check of the project finds and reports the faults of the file again.
     let watches = files.get("watches.yaml").and_then(|text| migrate::read_watches(text).ok());
     let load = |kind: Kind| {
         let chart = match &kind.chart {
             ChartRef::Link(link) => {
-                Err(format!("{link} is not fetched here: pull it (tillerman pull), and try it by itself"))
+                Err(format!("{link} is not fetched here: pull it (tillerman pull), and check it separately"))
             }
             ChartRef::Path(path) => match path.canonicalize() {
                 Ok(real) if !real.starts_with(root) => Err(format!("{} lies outside of the project", path.display())),
@@ -120,7 +121,7 @@ fn with_documents(mut chart: Chart, kind: &Kind) -> Chart {
     chart
 }
 
-/// What `tillerman run` makes of an argument.
+/// The effect of an argument on `tillerman run`.
 fn argument(command: &clap::Command, text: &str) -> Argument {
     let name = text.trim_start_matches('-').split('=').next().unwrap_or_default();
     let is_of_name = |flag: &&clap::Arg| {

@@ -1,5 +1,5 @@
-//! The command line: one file per command. A command reads its arguments, calls the library, prints. What several commands need is in
-//! `common`; no command imports another.
+//! The command line: one file per command. A command reads its arguments, calls the library, prints. Code that several
+//! commands need is in `common`; no command imports another.
 
 mod adopt;
 mod agent_check;
@@ -81,7 +81,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "migrate",
         aliases: &[],
-        about: "Show what has to change in a project of operator-sdk so that Tillerman runs it",
+        about: "Show the changes that a project of operator-sdk needs so that Tillerman runs it",
         flags: migrate::MigrateArgs::augment_args,
         run: |matches, _| {
             let args = migrate::MigrateArgs::from_arg_matches_mut(matches)?;
@@ -172,7 +172,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "status",
         aliases: &[],
-        about: "Show a release: its objects and their health, its members, and what is being done",
+        about: "Show a release: its objects and their health, its members, and the work in progress",
         flags: status::StatusArgs::augment_args,
         run: |matches, _| Ok(status::run(&status::StatusArgs::from_arg_matches_mut(matches)?)),
     },
@@ -196,7 +196,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "agent-check",
         aliases: &[],
-        about: "Check whether the agent of a database keeps to the contract",
+        about: "Check whether the agent of a database follows the contract",
         flags: agent_check::AgentCheckArgs::augment_args,
         run: |matches, _| Ok(agent_check::run(&agent_check::AgentCheckArgs::from_arg_matches_mut(matches)?)),
     },
@@ -227,21 +227,21 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "diff",
         aliases: &[],
-        about: "Show what the next pass would change on the live cluster",
+        about: "Show the changes that the next pass would make on the live cluster",
         flags: diff::DiffArgs::augment_args,
         run: |matches, _| Ok(diff::run(&diff::DiffArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "plan",
         aliases: &[],
-        about: "Show the state of a release, and what the next pass would do",
+        about: "Show the state of a release, and the steps of the next pass",
         flags: plan::PlanArgs::augment_args,
         run: |matches, _| Ok(plan::run(&plan::PlanArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "history",
         aliases: &[],
-        about: "Show the revisions of a release, and which values each of them changed",
+        about: "Show the revisions of a release, and the values that each of them changed",
         flags: history::HistoryArgs::augment_args,
         run: |matches, _| Ok(history::run(&history::HistoryArgs::from_arg_matches_mut(matches)?)),
     },
@@ -255,7 +255,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "pause",
         aliases: &[],
-        about: "Let the operator do nothing for a custom resource",
+        about: "Stop the operator from changing a custom resource and its release",
         flags: pause::PauseArgs::augment_args,
         run: |matches, _| Ok(pause::pause(&pause::PauseArgs::from_arg_matches_mut(matches)?)),
     },
@@ -269,7 +269,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         name: "reconcile",
         aliases: &[],
-        about: "Ask for a pass over a custom resource, and wait for it",
+        about: "Request a pass over a custom resource, and wait for it",
         flags: pause::ReconcileArgs::augment_args,
         run: |matches, _| Ok(pause::reconcile(&pause::ReconcileArgs::from_arg_matches_mut(matches)?)),
     },
@@ -341,7 +341,7 @@ fn called() -> &'static str {
     if name.is_some_and(|name| name == "kubectl-tillerman") { "kubectl tillerman" } else { "tillerman" }
 }
 
-/// What a program brings that is not ours.
+/// The additions of a program that is not ours.
 type Brought = crate::members::drivers::Drivers;
 
 /// Parses the command line and runs the command.
@@ -436,8 +436,8 @@ fn plain_switches(cli: &clap::Command, args: Vec<OsString>) -> Result<Vec<OsStri
     Ok(plain)
 }
 
-/// An unknown flag, and one without its argument, is reported in the words that users of Helm know; help and version are
-/// no errors.
+/// An unknown flag, and one without its argument, is reported in the words that users of Helm know; help and version
+/// are not errors.
 fn usage_error(error: &clap::Error) -> ExitCode {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     if error.kind() == ErrorKind::UnknownArgument

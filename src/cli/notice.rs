@@ -9,7 +9,7 @@ use crate::notices::message;
 use crate::object::ObjectId;
 use crate::reconcile::notices::{Sender, notices_resource};
 
-/// What to do.
+/// The action.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum NoticeCommand {
     /// Send a message to the target of a notice, from here and with your own rights, and print its answer.
@@ -44,7 +44,7 @@ pub(super) fn run(command: &NoticeCommand) -> Result<(), CliError> {
         let sending = Sender { cluster: cluster.clone(), hosts: None };
         let answer = sending.send(&namespace, &notice, &test).await;
         let answer = answer.map_err(|failure| {
-            CliError::new(format!("the target did not take the message: {}", line(&failure.text)))
+            CliError::new(format!("the target did not accept the message: {}", line(&failure.text)))
         })?;
         println!("taken: {}", line(&answer));
         Ok(())

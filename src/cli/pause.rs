@@ -42,7 +42,7 @@ pub(super) struct WhichArgs {
 /// Arguments of `tillerman pause`.
 #[derive(Debug, clap::Args)]
 pub(super) struct PauseArgs {
-    /// Why, for those who find it paused: the annotation tillerman.dev/pause-reason.
+    /// The reason, for users who find it paused: the annotation tillerman.dev/pause-reason.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(super) struct ResumeArgs {
 /// Arguments of `tillerman reconcile`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReconcileArgs {
-    /// Wait until the operator reports the pass, and print what it says. The command fails if the pass did.
+    /// Wait until the operator reports the pass, and print the report. The command fails if the pass failed.
     #[arg(long)]
     wait: bool,
     /// How long to wait.
@@ -136,7 +136,7 @@ pub(super) fn reconcile(args: &ReconcileArgs) -> Result<(), CliError> {
             let answer = cluster.edit(&target.resource, &target.id, &patch).await;
             answer.map_err(|e| CliError(line(&e.whole())))?;
             if !args.wait {
-                println!("{} is asked for a pass", target.shown());
+                println!("requested a pass over {}", target.shown());
             }
         }
         let end = Instant::now() + timeout;
@@ -157,7 +157,7 @@ pub(super) fn reconcile(args: &ReconcileArgs) -> Result<(), CliError> {
     })
 }
 
-/// The custom resource once the pass that was asked for is reported.
+/// The custom resource once the requested pass is reported.
 async fn reported(target: &Target, asked: &str, cluster: &Cluster) -> Result<Value, CliError> {
     let is_answered = |cr: &Value| cr.pointer("/status/lastHandledReconcileAt").and_then(Value::as_str) == Some(asked);
     let kind = target.resource.api_resource();
@@ -186,7 +186,7 @@ async fn reported(target: &Target, asked: &str, cluster: &Cluster) -> Result<Val
     }
 }
 
-/// What the condition `Ready` says.
+/// The message of the condition `Ready`.
 fn ready(cr: &Value) -> String {
     let ready = Conditions::of_object(cr).get("Ready");
     let (status, reason, message) = ready.map_or(("", "", ""), |c| (c.status(), c.reason(), c.message()));

@@ -1,4 +1,4 @@
-//! `tillerman plan`: what state a release is in, and what the next pass would do about it.
+//! `tillerman plan`: the state of a release, and the steps of the next pass.
 
 use std::fmt::Write as _;
 
@@ -46,7 +46,7 @@ fn whole(preview: &Preview) -> Value {
     document
 }
 
-/// What a verb means for people.
+/// The meaning of a verb, for people.
 fn action(verb: Verb) -> &'static str {
     match verb {
         Verb::Rest => "nothing",
@@ -54,7 +54,7 @@ fn action(verb: Verb) -> &'static str {
         Verb::Upgrade => "upgrade",
         Verb::Resume => "continue",
         Verb::Repair => "repair",
-        Verb::Note => "note the inputs, and change no object",
+        Verb::Note => "record the inputs, and change no object",
         Verb::CreateCrds => "write the chart's definitions first",
         Verb::RollBack => "roll back",
         Verb::Abandon => "remove what was begun",
@@ -78,7 +78,7 @@ fn text(preview: &Preview) -> String {
         for change in &preview.changes {
             let more = match &change.fate {
                 Fate::Recreated(why) | Fate::Refused(why) => format!(": {}", line(why)),
-                _ if change.is_mark => ": only whose it is".to_owned(),
+                _ if change.is_mark => ": only the owner".to_owned(),
                 _ => String::new(),
             };
             let _ = writeln!(text, "  {:14} {}{more}", change.fate.word(), line(&change.id.to_string()));

@@ -43,7 +43,7 @@ fn pull(args: &PullArgs, chart: &str) -> Result<(), CliError> {
         (false, true) => Verify::Later,
         (false, false) => Verify::Never,
     };
-    // What the download reports is printed when it went well.
+    // The report of the download is printed when it succeeded.
     let report = Mutex::new(String::new());
     let out = |text: &str| report.lock().expect("nobody panics while holding it").push_str(text);
     let messages = Messages { out: &out, ..ON_OUTPUT };

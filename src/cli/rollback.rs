@@ -44,7 +44,7 @@ pub(super) fn run(args: &RollbackArgs) -> Result<(), CliError> {
     let (kind, name, rest) = words(&args.what)?;
     let revision = match rest {
         [] => None,
-        [number] => Some(number.parse().map_err(|_| CliError(format!("{} is no revision", line(number))))?),
+        [number] => Some(number.parse().map_err(|_| CliError(format!("{} is not a revision", line(number))))?),
         [_, more, ..] => return Err(CliError(format!("unexpected argument {more:?}"))),
     };
     let server = args.connect.connect()?;
@@ -94,7 +94,7 @@ async fn write(target: &Target, mut cr: Value, spec: &Value, cluster: &Cluster) 
     Err(CliError(format!("{} was changed meanwhile: look again", target.shown())))
 }
 
-/// The revision to go back to, and the spec that it had.
+/// The revision to roll back to, and the spec that it had.
 fn chosen(
     cr: &Value,
     kept: &[Kept],
@@ -110,7 +110,7 @@ fn chosen(
         })?,
         None => older.iter().rev().find(is_good).ok_or("there is no earlier revision that was deployed")?,
     };
-    // A revision that went back to another one has the inputs of the change that failed.
+    // A revision that rolled back to an earlier one has the inputs of the change that failed.
     let source = target.revision.rollback.and_then(|to| kept.iter().find(|kept| kept.revision.revision == to));
     let source = source.unwrap_or(target);
     let number = target.revision.revision;
@@ -118,15 +118,15 @@ fn chosen(
     let (namespace, release) = release_of(cr);
     if source.revision.inputs.is_none() {
         return Err(format!(
-            "revision {number} was made by somebody else, such as `helm`: its values are not those of a spec. \
-             `helm get values {release} --revision {number}` shows them"
+            "revision {number} was made by another client, such as `helm`: its values are not those of a spec. `helm \
+             get values {release} --revision {number}` shows them"
         ));
     }
     if !is_of_spec_alone(&config, &source.revision, &release, &namespace, capabilities) {
         return Err(format!(
-            "the values of revision {number} cannot be told apart: its record has them together with those of Secrets, ConfigMaps or other \
-             custom resources (valuesFrom, dependsOn), or the API server has changed since. Nothing of that is written into the spec: \
-             `helm get values {release} --revision {number}` shows all of them"
+            "the values of revision {number} cannot be separated: its record has them together with those of Secrets, \
+             ConfigMaps or other custom resources (valuesFrom, dependsOn), or the API server has changed since. None \
+             of them is written into the spec: `helm get values {release} --revision {number}` shows all of them"
         ));
     }
     let spec = cr.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -146,11 +146,13 @@ fn show(before: &str, after: &str, color: bool) {
     }
 }
 
-/// Asks whether to go on.
+/// Asks whether to continue.
 pub(super) fn confirmed() -> Result<bool, CliError> {
     let input = std::io::stdin();
     if !input.is_terminal() {
-        return Err(CliError::new("nothing was changed: there is nobody to ask; --yes does it without asking"));
+        return Err(CliError::new(
+            "nothing was changed: without a terminal, the command cannot ask you; --yes does it without asking",
+        ));
     }
     print!("Change it? [y/N] ");
     std::io::stdout().flush().map_err(CliError::new)?;
@@ -208,7 +210,7 @@ mod tests {
             |revision| chosen(&cr, &kept, revision, &Capabilities::default()).map(|(n, spec)| (n, Value::Object(spec)));
         assert_eq!(go(None), Ok((2, json!({"a": 2}))));
         assert!(go(Some(1)).unwrap_err().contains("somebody else"));
-        assert!(go(Some(3)).unwrap_err().contains("cannot be told apart"));
+        assert!(go(Some(3)).unwrap_err().contains("cannot be separated"));
         assert!(go(Some(9)).unwrap_err().ends_with("there are 1, 2, 3, 4"));
     }
 }

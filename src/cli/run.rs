@@ -32,7 +32,8 @@ use crate::server::tls::Certificate;
 use crate::server::{Security, parse_address, serve_metrics, serve_probes};
 use crate::telemetry::metrics::Metrics;
 
-/// Passes that run at once by default. They wait for the API server and not for a core, so it is more than there are cores.
+/// Passes that run at once by default. They wait for the API server and not for a core, so the number exceeds the
+/// number of cores.
 const WORKERS: usize = 16;
 
 /// How long it may take to give the lease up: two requests.
@@ -46,14 +47,14 @@ pub(super) struct RunArgs {
     /// The kinds and their charts.
     #[arg(long, default_value = "./watches.yaml", value_name = "FILE")]
     watches_file: PathBuf,
-    /// Carry out definitions of charts, besides the watches file, which may be missing then; with a label selector, only those that it
-    /// matches.
+    /// Carry out definitions of charts, besides the watches file, which is then optional; with a label selector, only
+    /// those that it matches.
     #[arg(long, value_name = "SELECTOR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     chart_definitions: Option<String>,
-    /// How often a release is compared with what is known of it; costs no requests.
+    /// How often a release is compared with the caches; costs no requests.
     #[arg(long, default_value = "1m", value_name = "DURATION")]
     reconcile_period: String,
-    /// Passes that may run at once.
+    /// Passes that can run at once.
     #[arg(long, default_value_t = WORKERS, value_name = "N")]
     max_concurrent_reconciles: usize,
     /// Namespaces to watch, separated by commas; empty for all.
@@ -65,7 +66,7 @@ pub(super) struct RunArgs {
     /// Address of /healthz and /readyz; 0 for none.
     #[arg(long, default_value = ":8081", value_name = "ADDRESS")]
     health_probe_bind_address: String,
-    /// Run only while holding a lease, so that of several instances one works.
+    /// Run only while holding a lease, so that only one of several instances works.
     #[arg(
         long, alias = "enable-leader-election", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value = "false", value_parser = flag
@@ -80,18 +81,19 @@ pub(super) struct RunArgs {
     /// Carry out notices: send mail and call webhooks about releases.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     notices: bool,
-    /// Hosts and addresses that notices may reach although they are of this machine, link-local or of a server of metadata, separated by
-    /// commas.
+    /// Hosts and addresses that notices can reach although they belong to this machine, are link-local or are a
+    /// metadata server, separated by commas.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "HOSTS")]
     notice_hosts: String,
-    /// To how many recipients the notices of one namespace can send messages in an hour; all namespaces together to ten times as many.
+    /// The number of recipients to which the notices of one namespace can send messages in an hour; all namespaces
+    /// together can reach ten times as many.
     #[arg(long, default_value_t = allowance::PER_NAMESPACE, value_name = "NUMBER")]
     notice_recipients_per_hour: usize,
     /// Name of the operator in events, and of its lease where --leader-election-id gives none.
     #[arg(long, env = "OPERATOR_NAME", default_value = "tillerman", hide = true)]
     operator_name: String,
-    /// A folder that outlives the process, such as a volume of the kind emptyDir. In it the operator notes what it works on. An input that
-    /// ends the process twice is set aside.
+    /// A folder that outlives the process, such as a volume of the kind emptyDir. In it the operator records its
+    /// current work. An input that ends the process twice is set aside.
     #[arg(long, env = "TILLERMAN_STATE_DIR", value_name = "FOLDER")]
     state_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -99,7 +101,7 @@ pub(super) struct RunArgs {
     /// Serve the metrics with TLS: with the certificate in $TMPDIR/k8s-metrics-server/serving-certs, or one that signs itself.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     metrics_secure: bool,
-    /// Show the metrics only to those who may `get` the path /metrics.
+    /// Show the metrics only to users who are allowed to `get` the path /metrics.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     metrics_require_rbac: bool,
     /// Serve the metrics by HTTP/2 too.
@@ -108,11 +110,12 @@ pub(super) struct RunArgs {
     /// Events do not show the values of overrideValues.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     suppress_override_values: bool,
-    /// Show what is deployed in `status.deployedRelease.manifest`, as helm-operator does; but for Secrets.
+    /// Show the deployed manifest in `status.deployedRelease.manifest`, as helm-operator does, but without Secrets.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     manifest_in_status: bool,
-    /// Watch all namespaces. Of charts that have a scope (annotation `tillerman.dev/scope` of Chart.yaml), only custom resources whose
-    /// annotation of that name is `clusterwide`; an operator of some namespaces leaves those alone. As coreos' etcd-operator.
+    /// Watch all namespaces. For charts that have a scope (annotation `tillerman.dev/scope` of Chart.yaml), serve only
+    /// custom resources whose annotation of that name is `clusterwide`; an operator of some namespaces ignores those.
+    /// As coreos' etcd-operator.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_parser = flag)]
     cluster_wide: bool,
     /// Of coreos' etcd-operator: definitions are made by `tillerman crd`, and never by the operator.
@@ -175,9 +178,7 @@ fn check(args: &RunArgs, drivers: Drivers) -> Result<Checked, CliError> {
         tracing::warn!("{file}: {warning}");
     }
     if args.create_crd {
-        tracing::warn!(
-            "--create-crd is without effect: `tillerman crd CHART | kubectl apply -f -` makes the definitions"
-        );
+        tracing::warn!("--create-crd has no effect: `tillerman crd CHART | kubectl apply -f -` makes the definitions");
     }
     if args.chaos_level.is_some_and(|level| level >= 0) {
         tracing::warn!("--chaos-level is without effect");
@@ -239,7 +240,7 @@ async fn operate(args: RunArgs, checked: Checked) -> Result<(), CliError> {
     let own_thread =
         |name| thread::start(name, &done).map_err(|e| CliError::new(format!("cannot start a thread: {e}")));
     let server = own_thread("server")?;
-    // Both are bound before either answers: an operator that is alive can be asked for its metrics.
+    // Both are bound before either answers: an operator that is alive answers requests for its metrics.
     let probes_listener = listen_if(&server, checked.probes).await?;
     let metrics_listener = listen_if(&server, checked.metrics).await?;
     if let Some(listener) = probes_listener {
@@ -325,7 +326,7 @@ async fn listen_if(server: &Handle, address: Option<SocketAddr>) -> Result<Optio
     listening.map(Some).map_err(|e| CliError::new(format!("cannot listen on {address}: {e}")))
 }
 
-/// What a future answers on another thread.
+/// The result of a future on another thread.
 async fn on<T: Send + 'static>(
     thread: &Handle,
     future: impl Future<Output = T> + Send + 'static,
@@ -361,7 +362,7 @@ fn certificate(server: &Handle, tasks: &Tasks) -> Result<Arc<Certificate>, CliEr
 
 /// A boolean flag.
 fn flag(text: &str) -> Result<bool, String> {
-    crate::kind::go_bool(text).ok_or_else(|| format!("{text:?} is neither true nor false"))
+    crate::kind::go_bool(text).ok_or_else(|| format!("{text:?} must be true or false"))
 }
 
 /// Unique per process, as client-go's `HOSTNAME_uuid`.

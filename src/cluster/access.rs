@@ -38,7 +38,7 @@ impl std::fmt::Display for Account {
 /// A question about one right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// What it is about, as a field of the review's `spec`.
+    /// Its subject, as a field of the review's `spec`.
     attributes: (&'static str, Value),
 }
 
@@ -52,14 +52,14 @@ impl Question {
         Self { attributes: ("resourceAttributes", attributes) }
     }
 
-    /// About a verb on a path that is no resource.
+    /// About a verb on a path that is not a resource.
     pub fn url(verb: &str, path: &str) -> Self {
         Self { attributes: ("nonResourceAttributes", json!({"verb": verb, "path": path})) }
     }
 }
 
 impl Cluster {
-    /// Whether a ServiceAccount has a right. Whoever asks needs `create` of `subjectaccessreviews`.
+    /// Whether a ServiceAccount has a right. The caller needs `create` of `subjectaccessreviews`.
     ///
     /// # Errors
     /// The API server does not answer, or refuses the question.

@@ -44,7 +44,7 @@ const LOG_READ: usize = 64 << 10;
 /// Objects per page of a list that is read once.
 const PAGE: u32 = 500;
 
-/// What to do with conflicts when an object is applied.
+/// The treatment of conflicts when an object is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflicts {
     /// Values of other managers are overwritten.

@@ -71,7 +71,7 @@ impl Resource {
     }
 }
 
-/// What charts see in `.Capabilities`.
+/// The versions that charts see in `.Capabilities`.
 #[derive(Clone, Debug, Default)]
 pub struct ServerInfo {
     /// Such as `v1.36.3`.
@@ -153,7 +153,7 @@ impl Discovery {
         versions
     }
 
-    /// What charts see of the API server.
+    /// The facts about the API server that charts see.
     pub fn info(&self) -> Arc<ServerInfo> {
         Arc::clone(&self.read().info)
     }
@@ -236,7 +236,7 @@ impl Discovery {
         Ok(())
     }
 
-    /// Forgets a kind that turned out not to be served any more.
+    /// Forgets a kind that turned out to be no longer served.
     pub fn forget(&self, gvk: &Gvk) {
         self.known.write().unwrap_or_else(std::sync::PoisonError::into_inner).resources.remove(gvk);
     }

@@ -46,7 +46,7 @@ pub struct Causes {
 pub enum ApiError {
     /// The API server answered with an error.
     Refused {
-        /// What was tried, such as `apply Deployment web in namespace x`.
+        /// The attempted action, such as `apply Deployment web in namespace x`.
         what: String,
         /// The API server's message, without values of a Secret that was sent.
         message: String,
@@ -63,14 +63,14 @@ pub enum ApiError {
     },
     /// There was no answer.
     Unreachable {
-        /// What was tried.
+        /// The attempted action.
         what: String,
         /// The error of the transport.
         message: String,
     },
     /// The API server does not serve the kind.
     UnknownKind {
-        /// What was tried.
+        /// The attempted action.
         what: String,
         /// The kind.
         kind: String,
@@ -84,23 +84,23 @@ pub enum ApiError {
     },
     /// Fields of an object are immutable.
     Immutable {
-        /// What was tried.
+        /// The attempted action.
         what: String,
         /// The fields.
         fields: String,
-        /// What would be lost if it were recreated.
+        /// The loss if it were recreated.
         lost: &'static str,
         /// How to allow it.
         remedy: String,
     },
     /// An object was deleted to be recreated, and still exists.
     Remaking {
-        /// What was tried.
+        /// The attempted action.
         what: String,
     },
-    /// An object of this name exists and belongs to somebody else.
+    /// An object of this name exists and has another owner.
     Foreign {
-        /// What was tried.
+        /// The attempted action.
         what: String,
         /// The evidence for that.
         why: String,
@@ -183,8 +183,8 @@ impl ApiError {
             }
             Self::UnknownKind { what, kind } => Text::own(format!("{what}: the API server does not know {kind}")),
             Self::Away { api, kind } => Text::own(format!(
-                "{kind} is of {api}, whose own server does not answer; nothing can be said of such objects until it does. If it is gone \
-                 for good, delete the APIService of {api}"
+                "{kind} is served by the aggregated API {api}, whose server does not answer; the state of such objects \
+                 is unknown until it answers. If the server is gone for good, delete the APIService of {api}"
             )),
             Self::Immutable { what, fields, lost, remedy } => Text::own(format!(
                 "{what}: {fields} cannot be changed once the object exists; if it were recreated, {lost}{remedy}"

@@ -31,8 +31,9 @@ static FIELD: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r#"(APIGroups|Resources|ResourceNames|NonResourceURLs|Verbs):\[((?:"[A-Za-z0-9./:*_-]*" ?)+)\]"#)
 });
 
-/// What to do about a message of the API server: a sentence that ends with the rules to add. `None` if the message says nothing of a
-/// right. `account` is the one with whose rights the request was sent; the operator may lack the right to act for it.
+/// The remedy for a message of the API server: a sentence that ends with the rules to add. `None` if the message says
+/// nothing of a right. `account` is the one with whose rights the request was sent; the operator may lack the right to
+/// act for it.
 pub fn remedy(message: &str, account: Option<&Account>) -> Option<String> {
     let of = |user: &str| account.filter(|account| account.user() == user);
     if let Some(lacks) = LACKS.captures(message) {
@@ -61,10 +62,12 @@ pub fn remedy(message: &str, account: Option<&Account>) -> Option<String> {
     let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
     let shown: Vec<&str> = rules.iter().take(SHOWN).map(String::as_str).collect();
     let who = match of(&grants[1]) {
-        None => "The operator cannot give what it does not have; add to its role".to_owned(),
-        Some(account) => format!("{account} cannot give what it does not have; add to a role that is bound to it"),
+        None => "The operator cannot grant rights that it does not have; add to its role".to_owned(),
+        Some(account) => {
+            format!("{account} cannot grant rights that it does not have; add to a role that is bound to it")
+        }
     };
-    (!shown.is_empty()).then(|| format!("{who} what the chart's role grants{more}: {}", shown.join(", ")))
+    (!shown.is_empty()).then(|| format!("{who} the rules of the chart's role{more}: {}", shown.join(", ")))
 }
 
 /// A rule in Go's words: `APIGroups:["apps"], Resources:["deployments"], Verbs:["get"]`.
@@ -174,13 +177,13 @@ mod tests {
             ),
             (
                 role("x:tenant"),
-                "Service account tenant of namespace x cannot give what it does not have; add to a role that is bound to it what the chart's \
-                 role grants: {apiGroups: [\"\"], resources: [nodes], verbs: [get]}",
+                "Service account tenant of namespace x cannot grant rights that it does not have; add to a role that \
+                 is bound to it the rules of the chart's role: {apiGroups: [\"\"], resources: [nodes], verbs: [get]}",
             ),
             (
                 role("op:tillerman"),
-                "The operator cannot give what it does not have; add to its role what the chart's role grants: {apiGroups: [\"\"], \
-                 resources: [nodes], verbs: [get]}",
+                "The operator cannot grant rights that it does not have; add to its role the rules of the chart's \
+                 role: {apiGroups: [\"\"], resources: [nodes], verbs: [get]}",
             ),
         ] {
             assert_eq!(remedy(&message, Some(&account)).unwrap(), expected);

@@ -1,4 +1,4 @@
-//! Whose rights a request is sent with.
+//! The identity with whose rights a request is sent.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::error::{ApiError, Sent};
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 
-/// Whose rights a request is sent with.
+/// The identity with whose rights a request is sent.
 #[derive(Clone, Debug, Default)]
 pub enum Identity {
     /// The operator's own.
@@ -64,7 +64,8 @@ impl Identity {
     }
 }
 
-/// Leaves one user to impersonate: that of the request. A kubeconfig may name another one (`as`), with its groups, for all requests.
+/// Leaves one user to impersonate: that of the request. A kubeconfig may name another identity (`as`), with its groups,
+/// for all requests.
 pub(super) fn one_user<B>(mut request: http::Request<B>) -> http::Request<B> {
     let headers = request.headers_mut();
     if headers.get_all(IMPERSONATE_USER).iter().count() > 1

@@ -28,9 +28,9 @@ const RETRY: Duration = Duration::from_secs(2);
 /// The shortest time between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Forbids writes once somebody else may hold the lease (docs/design/applying.md A8): before each write it checks the
-/// time of the last renewal by our own clock. A process that was suspended and continues after its lease has expired
-/// cannot write any more.
+/// Forbids writes once another instance may hold the lease (docs/design/applying.md A8): before each write it checks
+/// the time of the last renewal by our own clock. A process that was suspended and continues after its lease has
+/// expired can no longer write.
 #[derive(Debug)]
 pub struct Fence(AtomicU64);
 

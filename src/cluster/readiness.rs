@@ -311,7 +311,7 @@ fn disruption_budget(object: &Value) -> Health {
 
 fn definition(object: &Value) -> Health {
     if let Some(c) = condition(object, "NamesAccepted").filter(|c| c.is_false()) {
-        return failed(Text::own("its names are refused: ").and(Text::foreign(c.message())));
+        return failed(Text::own("the API server refuses its names: ").and(Text::foreign(c.message())));
     }
     match condition(object, "Established") {
         Some(c) if c.is_true() => Health::Ready,

@@ -143,7 +143,7 @@ fn what_is_no_set_of_pods_is_ready_by_its_rule() {
             "apiextensions.k8s.io",
             "CustomResourceDefinition",
             json!({"status": {"conditions": condition("NamesAccepted", "False")}}),
-            "its names are refused: why",
+            "the API server refuses its names: why",
         ),
     ]);
 }

@@ -1,5 +1,5 @@
-//! What is known about the objects that releases are made from, which are sources of values and what templates look up:
-//! their versions, and the releases that use them. Only a pass reads their content (docs/design/applying.md A4).
+//! The sources of releases, which are objects with values and objects that templates look up: their versions, and the
+//! releases that use them. Only a pass reads their content (docs/design/applying.md A4).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -119,7 +119,7 @@ impl Sources {
         if inner.blind.insert(watch.clone(), why.to_owned()).is_some_and(|old| old == why) {
             return Vec::new();
         }
-        tracing::warn!(kind = %watch.0, %why, "what releases are made from cannot be watched");
+        tracing::warn!(kind = %watch.0, %why, "cannot watch the sources of releases");
         inner.users.iter().filter(|(id, _)| is_in(watch, id)).flat_map(|(_, keys)| keys).cloned().collect()
     }
 

@@ -37,7 +37,7 @@ pub trait Sink<K>: Send {
 /// Why a watch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The API server does not serve the kind, or not any more.
+    /// The API server does not serve the kind, or no longer serves it.
     Gone,
     /// It was cancelled.
     Cancelled,
@@ -47,13 +47,13 @@ pub enum End {
 #[derive(Clone)]
 pub struct Manner {
     /// Whether lists come as streams (the default since Kubernetes 1.34), which takes no more memory than a watch. If a
-    /// server refuses this, it is asked for pages.
+    /// server refuses this, the client requests pages.
     pub streaming: bool,
     /// Changes when the API server answers again after it was down. This ends the pauses of all watches.
     pub back: Receiver<()>,
 }
 
-/// Watches until the API server does not serve the kind any more, or the token is cancelled.
+/// Watches until the API server no longer serves the kind, or the token is cancelled.
 pub async fn watch<K, S>(
     api: Api<K>,
     selector: Option<&str>,

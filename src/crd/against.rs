@@ -1,4 +1,4 @@
-//! What the types of a chart's next version break for the custom resources that there are.
+//! The existing custom resources that the types of a chart's next version break.
 
 use super::{ANY, Path};
 use serde_json::{Map, Value};
@@ -10,20 +10,20 @@ use std::fmt;
 pub struct CrdChange {
     /// The place in the values.
     pub path: Path,
-    /// What is different.
+    /// The difference.
     pub what: What,
 }
 
-/// What is different at a place.
+/// The difference at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Values of these types were taken, and are not any more.
+    /// Values of these types were accepted, and no longer are.
     Types(Vec<&'static str>),
     /// A limit is narrower: its keyword, and both bounds as JSON; nothing where there was none.
     Limit(String, Option<String>, String),
     /// A key has to be given that had not.
     Required(String),
-    /// The chart has no such value any more: it is kept, and nothing reads it.
+    /// The chart no longer has the value: it is kept, and nothing reads it.
     Gone,
     /// The key is dropped, as is every one that the schema does not name.
     Dropped,
@@ -41,12 +41,12 @@ impl fmt::Display for CrdChange {
         let path: Vec<&str> = std::iter::once("spec").chain(self.path.iter().map(|key| &**key)).collect();
         write!(f, "{}: ", path.join("."))?;
         match &self.what {
-            What::Types(types) => write!(f, "takes no {} any more", types.join(", no ")),
+            What::Types(types) => write!(f, "no longer accepts {}", types.join(", ")),
             What::Limit(keyword, Some(old), new) => write!(f, "{keyword} is {new} (it was {old})"),
             What::Limit(keyword, None, new) => write!(f, "{keyword} is {new} (there was none)"),
             What::Required(key) => write!(f, "{key} is required"),
             What::Gone => {
-                f.write_str("the chart has no such value any more; a custom resource keeps it without an effect")
+                f.write_str("the chart no longer has this value; a custom resource keeps it without an effect")
             }
             What::Dropped => f.write_str("the API server drops it"),
         }
@@ -200,12 +200,12 @@ mod tests {
         assert_eq!(
             found,
             [
-                "spec.port: takes no string any more",
-                "spec.open: takes no array, no object any more",
+                "spec.port: no longer accepts string",
+                "spec.open: no longer accepts array, object",
                 "spec.size: maximum is 7 (it was 9)",
                 "spec.size: minimum is 1 (there was none)",
                 r#"spec.word: pattern is "^(a)$" (it was "^(a|b)$")"#,
-                "spec.gone: the chart has no such value any more; a custom resource keeps it without an effect",
+                "spec.gone: the chart no longer has this value; a custom resource keeps it without an effect",
                 "spec.map.a: the API server drops it",
                 "spec.list.*: name is required",
             ]

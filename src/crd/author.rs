@@ -2,7 +2,8 @@
 //!
 //! Helm checks the merged values with it; the API server sees the user's part alone. So what only the whole can satisfy is left to
 //! the operator, which checks the merged values before anything is applied: `required`, `minProperties`, and conditions. In the items
-//! of a list, which are never merged, the first two hold. What a structural schema cannot express is left to the operator, too.
+//! of a list, which are never merged, the first two hold. The operator also checks everything that a structural schema
+//! cannot express.
 
 use super::fit;
 use serde_json::{Map, Value, json};
@@ -19,9 +20,9 @@ pub struct Conversion<'v> {
     /// Each field takes a null, with which Helm's users delete a default. Where a field does not take one, the API server drops it
     /// silently, and the default stays.
     pub with_nulls: bool,
-    /// What the schema names as default is one of the CRD, too, if the CRD takes it.
+    /// A default of the schema is also a default of the CRD, if the CRD accepts it.
     pub with_defaults: bool,
-    /// What the schema requires and the chart's default values do not have is required of the custom resource.
+    /// The custom resource must have each value that the schema requires and the chart's default values lack.
     pub with_required: bool,
     /// The chart's default values.
     pub beside: Option<&'v Value>,
@@ -180,7 +181,8 @@ impl Converter<'_> {
         copy(source, to, if place.in_list { &["minProperties", "maxProperties"] } else { &["maxProperties"] });
         let closed = source.get("additionalProperties") == Some(&Value::Bool(false));
         if let Some(Value::Object(properties)) = source.get("properties") {
-            // A read-only property is no field of a custom resource: the API server drops it, and `overrideValues` may set it.
+            // A read-only property is not a field of a custom resource: the API server drops it, and `overrideValues`
+            // can set it.
             let is_read_only = |schema: &Value| schema.get("readOnly") == Some(&Value::Bool(true));
             let convert = |(name, schema): (&String, &Value)| {
                 let converted = Value::Object(self.node(schema, place.key(name)));
@@ -218,7 +220,8 @@ impl Converter<'_> {
         );
     }
 
-    /// What of `required` the user's part has to have. A default that the schema refuses, such as an empty text, gives nothing.
+    /// The part of `required` that the user's part has to have. A default that the schema refuses, such as an empty
+    /// text, gives nothing.
     fn required(&self, source: &Map<String, Value>, properties: &Value, place: Place<'_>) -> Vec<Value> {
         if !place.in_list && !self.how.with_required {
             return Vec::new();

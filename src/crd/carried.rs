@@ -29,7 +29,7 @@ fn is_of_ci(name: &Path) -> bool {
     name.parent() == Some(Path::new("ci"))
 }
 
-/// Whether a file gives values that the chart knows, and is no object of Kubernetes.
+/// Whether a file gives values that the chart knows, and is not an object of Kubernetes.
 fn is_values(name: &str, values: &Values, chart: &Chart) -> bool {
     let is_object = values.contains_key("apiVersion") && values.contains_key("kind");
     let is_sub = |key: &str| chart.dependencies.iter().any(|sub| sub.metadata.name == key);

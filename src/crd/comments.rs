@@ -1,5 +1,5 @@
-//! What the comments of values.yaml say of its keys, in the styles of helm-docs, of Bitnami's generator, of `@schema` blocks, and in
-//! plain sentences.
+//! The descriptions of keys in the comments of values.yaml, in the styles of helm-docs, of Bitnami's generator, of
+//! `@schema` blocks, and in plain sentences.
 
 use super::Path;
 use crate::template::yaml;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// What is said of a key.
+/// The description of a key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Said {
     /// The description, on one line.
@@ -46,11 +46,11 @@ struct Key {
     line: usize,
     /// The comment behind its value.
     behind: String,
-    /// Whether a key before it stands on the same line.
+    /// Whether a key before it is on the same line.
     is_inside: bool,
 }
 
-/// What the comments of a values file say, by key. Nothing, where the text is no YAML.
+/// The comments of a values file, by key. Nothing, where the text is no YAML.
 pub fn read(text: &str) -> BTreeMap<Path, Said> {
     let Ok(Some(document)) = document::read(text) else { return BTreeMap::new() };
     let mut keys = Vec::new();

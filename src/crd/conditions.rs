@@ -1,8 +1,9 @@
 //! Conditions of a chart's values.schema.json as rules in CEL (`x-kubernetes-validations`).
 //!
 //! A condition is about the merged values, and the API server sees the user's part. So a rule reads the chart's default where the
-//! custom resource has no value: `(has(self.a) ? self.a == true : false)`. What CEL cannot see, such as a value without one type, makes a
-//! condition untranslatable as a whole: it is left to the operator, which checks the merged values.
+//! custom resource has no value: `(has(self.a) ? self.a == true : false)`. A value that CEL cannot see, such as one
+//! without a single type, makes the whole condition untranslatable. The operator, which checks the merged values, then
+//! checks it.
 
 use super::{Evidence, Path};
 use crate::chart::Values;
@@ -168,7 +169,7 @@ fn place(path: &[Box<str>]) -> String {
     path.iter().fold("self".to_owned(), |place, key| place + "." + &escaped(key))
 }
 
-/// Whether the custom resource has a value: each table on the way is asked for.
+/// Whether the custom resource has a value: the test includes each table on the way.
 fn has(path: &Path) -> String {
     let asked: Vec<String> = (1..=path.len()).map(|length| format!("has({})", place(&path[..length]))).collect();
     asked.join(" && ")
@@ -254,7 +255,7 @@ impl Reader<'_> {
         reference.and_then(|pointer| self.root.pointer(pointer)).unwrap_or(schema)
     }
 
-    /// What a schema asks of the value at a place, if that is there. `None` if it cannot be said.
+    /// The demands of a schema on the value at a place, if it exists. `None` if it cannot be said.
     fn test(&self, schema: &Value, path: &Path, depth: usize) -> Option<Test> {
         let schema = match self.resolved(schema) {
             Value::Bool(is) => return Some(Test::Always(*is)),
@@ -328,7 +329,7 @@ impl Reader<'_> {
         fits.then(|| Test::Equals(path.clone(), value.clone()))
     }
 
-    /// A type that the definition has already is no test, and another one never holds.
+    /// A type that the definition has already needs no test, and another type never holds.
     fn of_type(&self, path: &Path, value: &Value) -> Option<Test> {
         let kind = if path.is_empty() { "object" } else { self.kind(path)? };
         let is = |wanted: &str| wanted == kind || wanted == "number" && kind == "integer";
@@ -357,7 +358,7 @@ fn exactly_one(tests: &[Test]) -> Test {
     Test::any((0..tests.len()).map(one).collect())
 }
 
-/// What is said when a rule is broken: the author's words, if there are any.
+/// The message when a rule is broken: the author's words, if there are any.
 fn message(path: &Path, described: [Option<&Value>; 2]) -> String {
     let text = described.into_iter().flatten().find_map(|schema| schema.get("description")?.as_str());
     let words = text.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty());

@@ -66,7 +66,7 @@ pub fn each_value(chart: &Chart, see: &mut dyn FnMut(&[String], &Value)) {
 }
 
 /// The chart's own values over those of its dependencies, each at its key; the global ones at the top. A null stays: it is a key
-/// that a user may set. What a condition names is there, too.
+/// that a user may set. The value that a condition names is included, too.
 pub fn merged(chart: &Chart) -> Values {
     let mut values = chart.values.clone();
     for subchart in subcharts(chart) {
@@ -94,7 +94,7 @@ fn table(value: Option<Value>) -> Map<String, Value> {
     if let Some(Value::Object(entries)) = value { entries } else { Map::new() }
 }
 
-/// Tables over tables; what is above wins.
+/// Tables over tables; the upper value wins.
 fn over(mut above: Map<String, Value>, below: &Map<String, Value>) -> Map<String, Value> {
     for (key, value) in below {
         match (above.get_mut(key), value) {
@@ -120,7 +120,7 @@ fn set_default(values: &mut Map<String, Value>, path: &str) {
     }
 }
 
-/// What an entry of `import-values` takes from a dependency's values, at its place in the parent's.
+/// The values that an entry of `import-values` takes from a dependency, at their place in the parent's.
 fn imported(import: &Value, inner: &Map<String, Value>) -> Option<Map<String, Value>> {
     let (child, parent) = match import {
         Value::String(name) => (format!("exports.{name}"), String::new()),

@@ -147,7 +147,7 @@ fn has_required(schema: &Map<String, Value>, value: &Value) -> bool {
     required.iter().all(|key| key.as_str().is_none_or(|key| entries.contains_key(key)))
 }
 
-/// Opens a schema where it does not take a value; what is below stays for those values that are tables.
+/// Opens a schema where it does not accept a value; the schema below stays for values that are tables.
 pub fn open(schema: &mut Value, refusal: &Refusal) {
     open_at(schema, &refusal.path, refusal.why);
 }

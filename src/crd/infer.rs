@@ -1,7 +1,7 @@
 //! The type of a value, concluded from its default and from what templates do with it.
 //!
-//! The rules were measured on 770 public charts and what their users give them (docs/design/types.md). What templates may
-//! take in another form than the default's stays open, so that nothing which works with Helm is refused.
+//! The rules were measured on 770 public charts and what their users give them (docs/design/types.md). A value that
+//! templates accept in a form other than the default's stays open, so that nothing that works with Helm is refused.
 
 use super::defaults::is_whole;
 use super::{Path, Types};
@@ -40,7 +40,7 @@ const LISTS: &[&str] = &[
 const WHOLE: &[&str] = &["maxReplicas", "minReplicas", "replicaCount", "replicas", "revisionHistoryLimit"];
 /// Ends of names that mean a number, or a text such as `50%` or the name of a port.
 const INT_OR_STRING: &[&str] = &["available", "port", "surge", "unavailable"];
-/// Keys of Kubernetes' objects under which a table stands.
+/// Keys of Kubernetes' objects whose value is a table.
 const TABLE_KEYS: &[&str] = &[
     "affinity",
     "annotations",
@@ -59,7 +59,7 @@ const TABLE_KEYS: &[&str] = &[
     "strategy",
     "updateStrategy",
 ];
-/// Keys of Kubernetes' objects under which a list stands.
+/// Keys of Kubernetes' objects whose value is a list.
 const LIST_KEYS: &[&str] = &[
     "accessModes",
     "args",
@@ -88,7 +88,7 @@ const LIST_KEYS: &[&str] = &[
     "volumes",
 ];
 
-/// What the uses of a value ask of it.
+/// The demands of the uses of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Table,
@@ -105,7 +105,7 @@ enum Asked {
     Anything,
 }
 
-/// What is asked of a value. The more a use says, the earlier it counts.
+/// The demand on a value. The more a use says, the earlier it counts.
 fn asked(uses: &Uses) -> Asked {
     let ways = uses.ways;
     let by_items = Ways::RANGE.or(Ways::ITEMS);
@@ -157,13 +157,13 @@ pub enum Type {
     Open,
     /// `type: object`.
     Object,
-    /// A table, or what is false: a table that is switched off by a text, a number or a boolean.
+    /// A table, or a false value: a table that is switched off by a text, a number or a boolean.
     ObjectOrFalse,
-    /// A table or a list, or what is false.
+    /// A table or a list, or a false value.
     Items,
     /// `type: array`.
     Array,
-    /// A list, or what is false.
+    /// A list, or a false value.
     ArrayOrFalse,
     /// `type: boolean`.
     Boolean,
@@ -301,7 +301,7 @@ fn decide(types: Types, name: &str, default: &Value, uses: &Uses) -> Type {
     }
 }
 
-/// What is known of a chart's values before their types are.
+/// The facts about a chart's values before their types are known.
 pub struct ValueFacts<'f> {
     /// How templates use values.
     pub uses: &'f BTreeMap<Path, Uses>,

@@ -1,7 +1,7 @@
 //! Keys at the top of a custom resource's values that no part of the chart knows: most of them are misspelt.
 //!
-//! They are warned of and not refused: what a user gives for his own use, such as an anchor or a value that his own texts read, is no
-//! mistake. Of 512 values files that come with charts, 13 have such a key.
+//! They cause a warning and no refusal, because a value for the user's own purpose, such as an anchor or a value that
+//! the user's own texts read, is not a mistake. Of 512 values files that come with charts, 13 have such a key.
 
 use super::Names;
 use super::defaults::subcharts;
@@ -19,7 +19,7 @@ static IN_TEXT: LazyLock<Regex> =
 
 /// Keys that are named, at most.
 const MOST: usize = 10;
-/// Characters of a key that are shown; a longer one is no misspelt key of a chart.
+/// Characters of a key that are shown; a longer one is not a misspelt key of a chart.
 const LONGEST: usize = 64;
 
 /// The keys that a chart knows.
@@ -28,7 +28,8 @@ pub struct Known(BTreeSet<String>);
 
 /// The keys that a chart knows; `None` where it uses its values as a whole, so that any key may have a meaning.
 pub(super) fn known(chart: &Chart, schema: &Value, defaults: &Values, usage: &Usage) -> Option<Known> {
-    // One key that is only known at run time (`index .Values $key`) is no use of all: its name stands in the templates.
+    // One key that is only known at run time (`index .Values $key`) is not a use of all keys: its name is in the
+    // templates.
     let any = Ways::YAML.or(Ways::JSON).or(Ways::RANGE).or(Ways::PASSED).or(Ways::KEYS).or(Ways::TPL_YAML);
     let root = usage.uses.get(&Vec::new()).map_or(Ways::NONE, |uses| uses.ways);
     if root.any(any) {
@@ -74,7 +75,7 @@ impl Known {
         values.keys().filter(is_unknown).take(MOST).map(|key| (key.clone(), nearest(key))).collect()
     }
 
-    /// What is said of [`Known::unknown`] keys: one sentence for each.
+    /// The messages about [`Known::unknown`] keys: one sentence for each.
     pub fn remarks(&self, values: &Values) -> Vec<String> {
         let remark = |(key, nearest): (String, Option<String>)| {
             let shown: String = key.chars().take(LONGEST).flat_map(char::escape_debug).collect();

@@ -58,7 +58,7 @@ pub struct CrdSettings {
     pub types: Types,
     /// The chart's defaults become defaults of the definition, which the API server writes into each custom resource.
     pub with_defaults: bool,
-    /// What the chart's schema requires and its values.yaml does not give is required of each custom resource.
+    /// Each custom resource must have the values that the chart's schema requires and its values.yaml does not give.
     pub with_required: bool,
 }
 
@@ -67,7 +67,7 @@ pub struct CrdSettings {
 pub struct Evidence {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its content.
     pub values: Values,
 }
 
@@ -85,9 +85,9 @@ pub struct Opened {
 pub struct Made {
     /// The CustomResourceDefinition.
     pub definition: Value,
-    /// What was opened.
+    /// The opened places.
     pub opened: Vec<Opened>,
-    /// What was left out to make it smaller.
+    /// The parts that were left out to make it smaller.
     pub cut: Cut,
 }
 
@@ -95,7 +95,7 @@ pub struct Made {
 pub struct Typed {
     /// A structural schema of the values.
     pub schema: Value,
-    /// What was opened.
+    /// The opened places.
     pub opened: Vec<Opened>,
     /// How templates use the values; `None` for a minijinja chart.
     usage: Option<Usage>,
@@ -204,7 +204,7 @@ fn add_subcharts(chart: &Chart, schema: &mut Value, how: Conversion<'_>) {
     }
 }
 
-/// Adds to a schema what it does not say itself.
+/// Adds to a schema the parts that it does not have itself.
 fn fill(above: &mut Value, below: Value) {
     let (Value::Object(above), Value::Object(mut below)) = (above, below) else { return };
     if author::is_silent(above) && !below.is_empty() {
@@ -242,7 +242,7 @@ fn check<'e>(schema: &mut Value, files: impl Iterator<Item = &'e Evidence>) -> V
     let mut opened = Vec::new();
     for file in files {
         let values = Value::Object(file.values.clone());
-        // What was opened may have hidden what is below.
+        // An opened place may have hidden places below it.
         for _ in 0..LEVELS {
             let found = refusals(schema, &values);
             if found.is_empty() {
@@ -271,7 +271,7 @@ fn close(schema: &mut Value, evidence: &[Evidence]) {
     }
 }
 
-/// What comments say of values, those of the outermost chart first.
+/// The comments about values, those of the outermost chart first.
 fn described(chart: &Chart) -> Vec<(Path, comments::Said)> {
     fn walk(chart: &Chart, path: &Path, all: &mut Vec<(Path, comments::Said)>) {
         let text = chart.values_text.as_ref().map_or_else(Default::default, |text| String::from_utf8_lossy(text));
@@ -535,7 +535,7 @@ mod tests {
         let made = of_chart(&chart, &names, CrdSettings::default(), &[], &[]).unwrap();
         let scale = &made.definition["spec"]["versions"][0]["subresources"]["scale"];
         assert_eq!(scale["specReplicasPath"], ".spec.replicaCount");
-        let with_defaults = CrdSettings { with_defaults: true, ..Settings::default() };
+        let with_defaults = CrdSettings { with_defaults: true, ..CrdSettings::default() };
         assert_eq!(spec(&chart, with_defaults)["properties"]["replicaCount"]["default"], 1);
     }
 
@@ -547,7 +547,7 @@ mod tests {
                 "properties": {"d": {"type": ["boolean", "string"]}, "f": {"type": "string", "readOnly": true}}}}});
         chart.schema = Some(schema.to_string().into_bytes());
         let properties = spec(&chart, CrdSettings::default())["properties"].clone();
-        // The default is no string, so the author's type is opened.
+        // The default is not a string, so the author's type is opened.
         assert_eq!(properties["a"]["type"], Value::Null);
         assert_eq!(properties["a"]["description"], "Own. Default: 1");
         assert_eq!(properties["b"]["x-kubernetes-int-or-string"], true);
@@ -555,7 +555,7 @@ mod tests {
         assert_eq!(properties["c"]["properties"].get("f"), None);
         // The default has a key that the author's schema does not allow.
         assert_eq!(properties["c"]["x-kubernetes-preserve-unknown-fields"], true);
-        let author = CrdSettings { types: Types::Author, ..Settings::default() };
+        let author = CrdSettings { types: Types::Author, ..CrdSettings::default() };
         assert_eq!(spec(&chart, author)["properties"].get("b"), None);
     }
 
@@ -567,7 +567,7 @@ mod tests {
         let typed = types(&chart, CrdSettings::default(), std::slice::from_ref(&file)).unwrap();
         assert_eq!(typed.opened.len(), 1);
         assert_eq!((typed.opened[0].path.join("."), typed.opened[0].by.as_str()), ("live".into(), "ci/a.yaml"));
-        let closed = CrdSettings { types: Types::Closed, ..Settings::default() };
+        let closed = CrdSettings { types: Types::Closed, ..CrdSettings::default() };
         let typed = types(&chart, closed, &[file]).unwrap();
         assert_eq!(typed.schema.get("x-kubernetes-preserve-unknown-fields"), None);
         assert!(typed.schema["properties"]["other"].is_object());

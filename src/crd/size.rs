@@ -9,7 +9,7 @@ const MARGIN: usize = 8 << 10;
 /// Characters of a shortened description.
 const SHORT: usize = 200;
 
-/// What was left out to make a definition smaller.
+/// The parts that were left out to make a definition smaller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cut {
     /// Nothing.

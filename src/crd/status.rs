@@ -1,4 +1,4 @@
-//! The schema of the status, and whether a definition that somebody else wrote keeps what the operator reports.
+//! The schema of the status, and a check whether a definition from another source keeps the reports of the operator.
 
 use super::author;
 use schemars::JsonSchema;
@@ -52,7 +52,7 @@ pub struct StatusField {
     pub name: String,
     /// Its type, by its name in OpenAPI.
     pub kind: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub description: Option<String>,
     /// Whether `kubectl get` shows it.
     pub column: bool,
@@ -79,8 +79,8 @@ impl StatusField {
     }
 }
 
-/// The schema of the status, with the fields that the chart names. What it does not name is kept, so that another version's status
-/// survives.
+/// The schema of the status, with the fields that the chart names. Fields that it does not name are kept, so that
+/// another version's status survives.
 pub fn schema(fields: &[StatusField]) -> Value {
     let schema = schemars::schema_for!(Status).to_value();
     let mut schema = author::of_type(&schema);
@@ -105,7 +105,7 @@ pub fn status_fault(definition: &Value, version: &str) -> Option<&'static str> {
     (!is_kept).then_some("its schema leaves out fields of the status")
 }
 
-/// What to do about a [`status_fault`].
+/// The remedy for a [`status_fault`].
 pub const STATUS_REMEDY: &str = "Give it the subresource status, and a status with x-kubernetes-preserve-unknown-fields: true; tillerman \
                                  crd writes both";
 

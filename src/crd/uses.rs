@@ -6,8 +6,8 @@ use crate::template::functions;
 use crate::template::go::TemplateSet;
 use crate::template::go::usage::{Path, Usage};
 
-/// What the templates of a chart and of all its dependencies use, whether enabled or not. `None` for a minijinja chart. A file
-/// that does not parse is left out; rendering reports it.
+/// The values that the templates of a chart and of all its dependencies use, whether enabled or not. `None` for a
+/// minijinja chart. A file that does not parse is left out; rendering reports it.
 pub fn of_chart(chart: &Chart) -> Option<Usage> {
     if chart.is_minijinja() {
         return None;

@@ -32,20 +32,20 @@ pub fn gvk() -> Gvk {
     Gvk::from_api_version(names::DEFINITION_API_VERSION, KIND)
 }
 
-/// What a definition says.
+/// The content of a definition.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Spec {
     /// Where the chart is: one of path, url, repository and configMap.
     pub chart: ChartSource,
-    /// The names of the API. What is missing is that of the annotations of the chart, as for tillerman crd.
+    /// The names of the API. Missing names come from the annotations of the chart, as for tillerman crd.
     #[serde(default)]
     pub names: Named,
-    /// What an entry of watches.yaml may say besides its names and its chart: allow, namespaces, clusterScoped, overrideValues, patches,
-    /// selector, switches and others.
+    /// The settings of an entry of watches.yaml besides its names and its chart: allow, namespaces, clusterScoped,
+    /// overrideValues, patches, selector, switches and others.
     #[serde(default)]
     pub policy: Map<String, Value>,
-    /// What becomes of the API when the definition is deleted.
+    /// The fate of the API when the definition is deleted.
     #[serde(default)]
     pub on_delete: OnDelete,
 }
@@ -66,7 +66,7 @@ pub struct ChartSource {
     pub version: Option<String>,
     /// A Secret with username and password for the server of the url or the repository.
     pub credentials: Option<SecretName>,
-    /// A config map with public keys of GnuPG, of which one must have signed the archive behind the url or in the repository.
+    /// A config map with GnuPG public keys; one of them must have signed the archive of the url or the repository.
     pub keyring: Option<ConfigMapKey>,
     /// The archive is a value of a config map (binaryData).
     pub config_map: Option<ConfigMapKey>,
@@ -123,7 +123,7 @@ pub enum NamedScope {
     Cluster,
 }
 
-/// What becomes of the API when its definition is deleted.
+/// The fate of the API when its definition is deleted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 pub enum OnDelete {
     /// The definition stays until its custom resources are gone. Then the API goes with it.
@@ -153,11 +153,11 @@ pub struct Fetched {
     pub repository: String,
     /// The version of the chart in the repository.
     pub version: String,
-    /// What proves the archive.
+    /// The proof of the archive.
     pub proof: Proof,
     /// The login at its server.
     pub credentials: Option<SecretName>,
-    /// The keys of which one must have signed it.
+    /// The keys; one of them must have signed it.
     pub keyring: Option<ConfigMapKey>,
 }
 
@@ -174,13 +174,12 @@ impl Spec {
     /// Where the chart is.
     ///
     /// # Errors
-    /// If there is not exactly one place, or a digest for what is not fetched.
+    /// If there is not exactly one place, or a digest for a chart that is not fetched.
     pub fn place(&self, base: &Path) -> Result<ChartPlace, String> {
         let ChartSource { path, url, repository, name, version, credentials, keyring, config_map, digest } =
             &self.chart;
         let proof = || watches::digest(digest.as_deref()).map_err(|why| format!("spec.chart.{why}"));
-        let only =
-            |field: &str, of: &str| Err(format!("spec.chart.{field}: it is for an archive that comes from {of}"));
+        let only = |field: &str, of: &str| Err(format!("spec.chart.{field}: it is only for an archive from {of}"));
         if repository.is_none() && (name.is_some() || version.is_some()) {
             return only(if name.is_some() { "name" } else { "version" }, "a repository");
         }
@@ -191,7 +190,7 @@ impl Spec {
             && server.starts_with("http://")
         {
             return Err(
-                "spec.chart.credentials: anybody on the way can read what is sent by http://; use https://".to_owned()
+                "spec.chart.credentials: http:// sends them unencrypted over the network; use https://".to_owned()
             );
         }
         if path.is_some() && digest.is_some() {
@@ -212,7 +211,7 @@ impl Spec {
             (Some(path), None, None, None) => Ok(ChartPlace::Path(base.join(path))),
             (None, Some(url), None, None) => {
                 let ChartRef::Link(link) = ChartRef::parse(url, base) else {
-                    return Err(format!("spec.chart.url: {url:?} begins neither with oci:// nor with https://"));
+                    return Err(format!("spec.chart.url: {url:?} must begin with oci:// or https://"));
                 };
                 fetched(&link, "", "")
             }
@@ -257,7 +256,10 @@ impl Spec {
             }
         }
         if names.group.is_empty() {
-            return Err(format!("spec.names.group is missing, and the chart {} names none", chart.metadata.name));
+            return Err(format!(
+                "spec.names.group is missing, and the chart {} does not name a group",
+                chart.metadata.name
+            ));
         }
         Ok(names)
     }
@@ -290,7 +292,7 @@ fn parsed(entries: &Value, base: &Path) -> Result<Kind, String> {
         let known: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
         return Err(format!("spec.policy: {} (fields are {}, and switches)", said(unknown), known.join(", ")));
     }
-    watches.kinds.pop().ok_or_else(|| "spec.policy: there is no entry".to_owned())
+    watches.kinds.pop().ok_or_else(|| "spec.policy: the entry is missing".to_owned())
 }
 
 #[cfg(test)]
@@ -337,7 +339,7 @@ mod tests {
             ),
             (
                 json!({"chart": {"url": "http://b/c.tgz", "credentials": {"namespace": "b", "name": "c"}}}),
-                "anybody on the way can read",
+                "unencrypted over the network",
             ),
             (json!({"chart": {"url": "oci://b/c", "version": "1"}}), "spec.chart.version: it is for"),
             (json!({"chart": {"repository": "oci://b", "name": "c", "version": "1.0.0"}}), "for oci:// give url"),

@@ -17,7 +17,7 @@ pub enum DefinitionReason {
     InvalidSpec,
     /// The chart cannot be loaded. An API that was served before is served on, with the chart before.
     ChartUnusable,
-    /// The API belongs to somebody else.
+    /// The API has another owner.
     Conflict,
     /// The definition is deleted, and custom resources exist.
     CustomResourcesExist,
@@ -40,7 +40,7 @@ impl DefinitionReason {
     }
 }
 
-/// What came of a definition.
+/// The result of a definition.
 #[derive(Clone, Debug)]
 pub struct DefinitionReport<'r> {
     /// Its generation.
@@ -51,7 +51,7 @@ pub struct DefinitionReport<'r> {
     pub reason: DefinitionReason,
     /// In sentences.
     pub message: &'r str,
-    /// What is served: the chart and the names. `None` leaves what was said before.
+    /// The served state: the chart and the names. `None` leaves what was said before.
     pub served: Option<(&'r Metadata, &'r Names)>,
 }
 
@@ -75,7 +75,7 @@ pub fn permitted(
             "the API server cannot list all rights of the operator; tillerman rbac --check asks for each".to_owned()
         }
         Some(rules) => format!(
-            "the chart may need rights that the operator does not have; add to its roles what of it is used: {}",
+            "the chart may need rights that the operator does not have; add those that are used to its roles: {}",
             rules.join("; ")
         ),
     };

@@ -48,7 +48,7 @@ pub fn oci_archive(images: &Images, epoch: u64) -> Result<Vec<u8>, ImageError> {
     tar(layout(images), epoch)
 }
 
-/// What `docker save` writes and `docker load` reads, of one platform.
+/// The format that `docker save` writes and `docker load` reads, for one platform.
 ///
 /// # Errors
 /// If a name is too long for an archive.

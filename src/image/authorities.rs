@@ -46,7 +46,7 @@ fn read(name: &str, data: &[u8]) -> Result<Vec<Vec<u8>>, ImageError> {
         let (label, rest) = block.split_once("-----").unwrap_or_default();
         if label.contains("PRIVATE KEY") {
             return fail(format!(
-                "{name} has a private key, which everybody could read in the image; give certificates only"
+                "{name} has a private key, which every user of the image could read; give certificates only"
             ));
         }
         if !matches!(label, "CERTIFICATE" | "TRUSTED CERTIFICATE" | "X509 CERTIFICATE") {

@@ -84,18 +84,21 @@ const ADVICE: &str =
 /// The platform of a program.
 ///
 /// # Errors
-/// If it is no static program for Linux; `name` is what the message calls it.
+/// If it is not a static program for Linux; `name` is what the message calls it.
 pub fn platform(name: &str, data: &[u8]) -> Result<Platform, ImageError> {
     let Some(header) = Header::read(data) else {
-        return fail(format!("{name} is no program for Linux (ELF); {ADVICE}"));
+        return fail(format!("{name} is not a program for Linux (ELF); {ADVICE}"));
     };
     let Some(machine) = header.machine() else {
-        return fail(format!("{name} is for no machine that Kubernetes has nodes of (ELF machine {})", header.number));
+        return fail(format!(
+            "{name} is for a machine that Kubernetes nodes do not have (ELF machine {})",
+            header.number
+        ));
     };
-    // 0 stands for System V, which Linux's programs say, 3 for Linux. 2 is an executable file, 3 one at any address.
+    // 0 means System V, which Linux's programs have, 3 means Linux. 2 is an executable file, 3 one at any address.
     if ![0, 3].contains(&header.system) || ![2, 3].contains(&header.kind) {
         return fail(format!(
-            "{name} is no program for Linux (ELF system {}, type {}); {ADVICE}",
+            "{name} is not a program for Linux (ELF system {}, type {}); {ADVICE}",
             header.system, header.kind
         ));
     }
@@ -108,7 +111,7 @@ pub fn platform(name: &str, data: &[u8]) -> Result<Platform, ImageError> {
     }
 }
 
-/// What a program needs to start.
+/// The interpreter that a program needs to start.
 enum Linkage {
     /// Nothing.
     Static,
@@ -201,11 +204,11 @@ mod tests {
         assert!(dynamic.contains("needs the dynamic linker /lib64/ld-linux-x86-64.so.2, which"), "{dynamic}");
         assert!(dynamic.contains("make build"), "{dynamic}");
         for other in [&b"\xcf\xfa\xed\xfe"[..], b"MZ", b"#!/bin/sh\n", b"", b"\x7fELF"] {
-            assert!(message(other).starts_with("x is no program for Linux (ELF); "), "{}", message(other));
+            assert!(message(other).starts_with("x is not a program for Linux (ELF); "), "{}", message(other));
         }
         let mut foreign = program(62, None);
         foreign[7] = 9;
-        assert!(message(&foreign).starts_with("x is no program for Linux (ELF system 9, type 2)"));
+        assert!(message(&foreign).starts_with("x is not a program for Linux (ELF system 9, type 2)"));
         assert!(message(&program(8, None)).contains("no machine that Kubernetes has nodes of (ELF machine 8)"));
     }
 

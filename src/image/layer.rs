@@ -31,7 +31,7 @@ impl Layer {
     }
 }
 
-/// What stands at a path.
+/// The entry at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
     Directory { mode: u32, owner: (u64, u64) },
@@ -49,7 +49,7 @@ impl Tree {
     /// Adds a file of root.
     ///
     /// # Errors
-    /// If the path cannot be in an image, or something else stands there.
+    /// If the path cannot be in an image, or something else is there.
     pub fn file(&mut self, path: &str, data: Vec<u8>, mode: u32) -> Result<(), ImageError> {
         self.add(path, Node::File { data, mode })
     }
@@ -105,7 +105,7 @@ impl Tree {
         for (path, node) in &self.0 {
             let mut header = tar::Header::new_ustar();
             header.set_mtime(epoch);
-            // A field that is empty is no number.
+            // An empty field is not a number.
             header.set_uid(0);
             header.set_gid(0);
             match node {

@@ -2,8 +2,8 @@
 //!
 //! In reading order: [`name`] is what an image is called; [`elf`] reads for which machines a program is; [`authorities`] are the
 //! certificates; [`project`] reads what a project serves, and is the only one that reads files; [`layer`] makes archives of
-//! files; [`sbom`] lists what is inside; [`build`] makes the [`Images`] of all that; [`archive`] writes them in the formats of other
-//! programs. `source::registry` pushes them.
+//! files; [`sbom`] lists what is inside; [`build`] makes the [`Images`] of all parts; [`archive`] writes them in the
+//! formats of other programs. `source::registry` pushes them.
 //!
 //! **Guarantees.** The same inputs make the same bytes: no clock, no randomness, no owner, time, mode or order of the file system has an
 //! influence. Nothing that lies outside of a project's directory comes into an image.
@@ -104,7 +104,7 @@ pub struct Program {
     pub data: Vec<u8>,
 }
 
-/// What an image is made for.
+/// The platform of an image.
 #[derive(Clone, Debug)]
 pub enum Contents {
     /// The operator of a project, as `deploy/Dockerfile`'s `helm-operator`.
@@ -126,11 +126,11 @@ impl Contents {
 /// All that has an influence on an image.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// What it is called.
+    /// Its name.
     pub name: ImageName,
     /// A program for each platform.
     pub programs: Vec<Program>,
-    /// What else it holds.
+    /// Its further content.
     pub contents: Contents,
     /// The certificates of the authorities to trust, as PEM.
     pub authorities: String,
@@ -149,9 +149,9 @@ pub struct Image {
     pub config: Blob,
     /// Its files. The program's layer is the first.
     pub layers: Vec<Arc<Layer>>,
-    /// What it consists of.
+    /// Its parts.
     pub manifest: Blob,
-    /// What is inside, as an SPDX document.
+    /// The content, as an SPDX document.
     pub sbom: Blob,
 }
 
@@ -180,16 +180,16 @@ impl Image {
 /// An image for one platform or more.
 #[derive(Clone, Debug)]
 pub struct Images {
-    /// What it is called.
+    /// Its name.
     pub name: ImageName,
     /// One for each platform, in the order of their names.
     pub images: Vec<Image>,
-    /// What joins them, if there are several.
+    /// The index that joins them, if there are several.
     pub index: Option<Blob>,
 }
 
 impl Images {
-    /// What the name stands for: the index, or the only manifest.
+    /// The target of the name: the index, or the only manifest.
     pub fn top(&self) -> &Blob {
         self.index.as_ref().unwrap_or(&self.images[0].manifest)
     }
@@ -346,7 +346,7 @@ fn config(
     Value::Object(config)
 }
 
-/// What is known of the image, in the words of OCI's annotations. `version` is that of the program.
+/// The facts about the image, in the words of OCI's annotations. `version` is that of the program.
 fn labels(recipe: &Recipe, version: &str) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let mut add = |name: &str, value: &str| {
@@ -382,7 +382,7 @@ fn labels(recipe: &Recipe, version: &str) -> BTreeMap<String, String> {
     labels
 }
 
-/// A time as RFC 3339 writes it. What no calendar has is the last of its times.
+/// A time as RFC 3339 writes it. A time that no calendar has becomes the last time of the calendar.
 fn time(epoch: u64) -> String {
     let seconds = i64::try_from(epoch).unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()

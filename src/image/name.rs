@@ -1,4 +1,4 @@
-//! What an image is called: `[REGISTRY/]REPOSITORY[:TAG]`, as Docker reads it (`distribution/reference`).
+//! The name of an image: `[REGISTRY/]REPOSITORY[:TAG]`, as Docker reads it (`distribution/reference`).
 
 use super::{ImageError, fail};
 use regex::Regex;
@@ -34,12 +34,12 @@ impl ImageName {
     /// Reads a name. Without a registry it is Docker's, without a tag `latest`.
     ///
     /// # Errors
-    /// If it is no name of an image, or has a digest.
+    /// If it is not a name of an image, or has a digest.
     pub fn parse(text: &str) -> Result<Self, ImageError> {
         let text = text.strip_prefix("docker://").or_else(|| text.strip_prefix("oci://")).unwrap_or(text);
-        let refuse = |why: &str| fail(format!("{text:?} is no name of an image: {why}"));
+        let refuse = |why: &str| fail(format!("{text:?} is not a name of an image: {why}"));
         if text.contains('@') {
-            return refuse("its digest follows from what is in it, and cannot be given");
+            return refuse("its digest follows from its content, so you cannot give it");
         }
         let (path, tag) = match text.rsplit_once(':') {
             Some((path, tag)) if !tag.contains('/') => (path, tag),
@@ -52,7 +52,7 @@ impl ImageName {
             None => ("docker.io", format!("library/{path}")),
         };
         if !REGISTRY.is_match(registry) {
-            return refuse("its registry is no host");
+            return refuse("its registry is not a host");
         }
         if !REPOSITORY.is_match(&repository) {
             return refuse("a repository has lower-case letters, digits, and -, _ or . between them");

@@ -1,4 +1,5 @@
-//! What a project of operator-sdk serves: `watches.yaml` and the charts that it names. The only part of [`super`] that reads files.
+//! The content that a project of operator-sdk serves: `watches.yaml` and the charts that it names. The only part of
+//! [`super`] that reads files.
 
 use super::{HOME, ImageError, fail};
 use crate::chart::{self, Chart, ChartLimits};
@@ -9,12 +10,12 @@ use std::path::{Component, Path, PathBuf};
 
 /// The file that says which custom resources there are.
 const WATCHES: &str = "watches.yaml";
-/// What names of licences in a project's directory begin with.
+/// The prefixes of the names of licences in a project's directory.
 const LICENCES: [&str; 5] = ["LICENSE", "LICENCE", "NOTICE", "COPYING", "COPYRIGHT"];
-/// Bytes of a file that is no chart.
+/// Bytes of a file that is not a chart.
 const FILE_LIMIT: u64 = 4 << 20;
 
-/// What is served of a project.
+/// The served content of a project.
 #[derive(Clone, Debug)]
 pub struct Project {
     /// The name in its `PROJECT`, or nothing.
@@ -25,7 +26,7 @@ pub struct Project {
     pub licences: BTreeMap<String, Vec<u8>>,
     /// The charts, in the order of `watches.yaml`, each once.
     pub charts: Vec<PlacedChart>,
-    /// What in `watches.yaml` deserves a word.
+    /// Warnings about `watches.yaml`.
     pub warnings: Vec<String>,
 }
 
@@ -34,7 +35,7 @@ pub struct Project {
 pub struct PlacedChart {
     /// Where it lies, as a path without `/` at its beginning.
     pub at: String,
-    /// What it says.
+    /// Its content.
     pub chart: Chart,
     /// Its files, with paths that begin as `at`.
     pub files: Vec<(String, Vec<u8>)>,
@@ -49,7 +50,8 @@ pub fn read(directory: &Path) -> Result<Project, ImageError> {
     let shown = directory.display();
     if !root.path.join(WATCHES).exists() {
         return fail(format!(
-            "{shown} has no {WATCHES}, which the directory of an operator has; --bare makes an image of the program alone"
+            "{shown} has no {WATCHES}, which the directory of an operator needs; --bare makes an image of the program \
+             alone"
         ));
     }
     let text = root.file(WATCHES)?;
@@ -89,7 +91,7 @@ pub fn read(directory: &Path) -> Result<Project, ImageError> {
 pub fn read_chart(path: &Path) -> Result<PlacedChart, ImageError> {
     let whole = path.canonicalize().map_err(|e| ImageError(format!("{}: {}", path.display(), chart::go_io(&e))))?;
     let (Some(parent), Some(name)) = (whole.parent(), whole.file_name().and_then(|name| name.to_str())) else {
-        return fail(format!("{}: it is no chart", path.display()));
+        return fail(format!("{}: it is not a chart", path.display()));
     };
     // A chart's links may lead to nothing outside of the chart.
     let root = Root { path: parent.to_owned() };

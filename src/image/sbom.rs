@@ -1,5 +1,5 @@
-//! What is inside an image, as SPDX 2.3 in JSON: of the two formats the one that is an ISO standard (5962), and that `BuildKit`
-//! and Kubernetes' own releases use.
+//! The content of an image, as SPDX 2.3 in JSON: of the two formats the one that is an ISO standard (5962), and that
+//! `BuildKit` and Kubernetes' own releases use.
 //!
 //! A program holds the `Cargo.lock` that it was built with, as text. So the crates of any program are listed, those of another platform or
 //! version too, and not those of the program that makes the image. `Cargo.lock` names also crates that only tests or other platforms need.
@@ -9,7 +9,7 @@ use crate::chart::Chart;
 use memchr::memmem;
 use serde_json::{Value, json};
 
-/// What this program was built with. It is in the program because `lock` uses it.
+/// The crates that this program was built with. It is in the program because `lock` uses it.
 const LOCK: &str = include_str!("../../Cargo.lock");
 /// Bytes of a `Cargo.lock`; ours has 130 KiB.
 const LOCK_LIMIT: usize = 4 << 20;
@@ -19,7 +19,7 @@ const OURS: &str = "tillerman";
 /// A package of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// What the document calls it: letters, digits, `-` and `.`.
+    /// Its name in the document: letters, digits, `-` and `.`.
     id: String,
     /// Its name.
     pub name: String,
@@ -31,7 +31,7 @@ pub struct Package {
     checksum: Option<String>,
     /// Where package managers have it, as a package URL.
     url: Option<String>,
-    /// What it is, in SPDX's words.
+    /// Its type, in SPDX's words.
     purpose: &'static str,
     /// Where it lies in the image.
     comment: String,

@@ -67,7 +67,7 @@ fn paths(images: &Images, layer: usize) -> Vec<String> {
     archive.entries().unwrap().map(|e| String::from_utf8(e.unwrap().path_bytes().into_owned()).unwrap()).collect()
 }
 
-/// What `deploy/Dockerfile` says behind a word in one of its stages.
+/// The text after a word in one of the stages of `deploy/Dockerfile`.
 fn in_dockerfile(stage: &str, word: &str) -> String {
     let text = include_str!("../../deploy/Dockerfile");
     let stage = text.split(&format!(" AS {stage}\n")).nth(1).unwrap().split("\nFROM ").next().unwrap();

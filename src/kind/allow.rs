@@ -1,8 +1,9 @@
 //! `allow` of `watches.yaml`: which annotations of a custom resource may reach beyond what the chart's author wrote.
 //!
 //! An editor of a custom resource can cause only what the chart's author allowed. Most switches are within that: they say when and how
-//! often the chart's own objects are applied. The ones here change which objects there are, what is in them, or whose Secrets are read,
-//! with the operator's rights. So an annotation does so only where `watches.yaml` allows it for the kind; `watches.yaml` itself always may.
+//! often the chart's own objects are applied. The annotations in this file change which objects exist, their content,
+//! or the owner of the Secrets that are read, with the operator's rights. So such an annotation has an effect only if
+//! `watches.yaml` allows it for the kind; `watches.yaml` itself needs no permission.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,9 +25,9 @@ pub enum Reach {
     Crds,
     /// Other custom resources that must be ready first, and values from their status.
     DependsOn,
-    /// Fields that are left to others.
+    /// Fields that the operator leaves to other clients.
     IgnoreDrift,
-    /// Patches of what is rendered.
+    /// Patches of the rendered objects.
     Patches,
     /// The name of the release.
     ReleaseName,
@@ -87,7 +88,7 @@ impl Reach {
         }
     }
 
-    /// What an editor of a custom resource can do where it is allowed, as a sentence for `tillerman lint`.
+    /// The power that it gives an editor of a custom resource, as a sentence for `tillerman lint`.
     pub fn opens(self) -> &'static str {
         match self {
             Self::ChartVersion => {
@@ -112,14 +113,15 @@ impl Reach {
                  chart derives from it"
             }
             Self::ServiceAccount => {
-                "an editor of a custom resource can have the release handled with the rights of any service account of its namespace, \
-                 instead of those that the kind names"
+                "an editor of a custom resource can make the operator use the rights of any service account of its \
+                 namespace for the release, instead of those that the kind names"
             }
             Self::TakeOwnership => {
                 "an editor of a custom resource can take over objects that exist and belong to no release, and delete them with it"
             }
             Self::TargetNamespace => {
-                "an editor of a custom resource can have the release, with its record, in every namespace that namespaces of the kind names"
+                "an editor of a custom resource can put the release, with its record, into every namespace that the \
+                 field namespaces of the kind names"
             }
             Self::ValuesFrom => {
                 "an editor of a custom resource can read every Secret and ConfigMap of its namespace, by values that the chart shows"
@@ -143,7 +145,7 @@ impl Allow {
         };
         let read = |item: &Value| {
             let found = item.as_str().and_then(|text| Reach::ALL.into_iter().find(|reach| reach.field() == text));
-            found.ok_or_else(|| format!("allow: {item} is none of {}", known()))
+            found.ok_or_else(|| format!("allow: {item} must be one of {}", known()))
         };
         items.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
@@ -153,13 +155,13 @@ impl Allow {
         Self(Reach::ALL.into())
     }
 
-    /// What is allowed.
+    /// The annotations that are allowed.
     pub fn iter(&self) -> impl Iterator<Item = Reach> {
         self.0.iter().copied()
     }
 
-    /// Removes the annotations that are not allowed from a custom resource, and returns them: nobody who looks at the
-    /// annotations later can act on it.
+    /// Removes the annotations that are not allowed from a custom resource, and returns them: later code that reads the
+    /// annotations cannot act on them.
     pub fn take_refused<K: Ord + std::borrow::Borrow<str>, V>(&self, annotations: &mut BTreeMap<K, V>) -> Vec<Reach> {
         let mut refused = |reach: &Reach| !self.0.contains(reach) && annotations.remove(reach.annotation()).is_some();
         Reach::ALL.into_iter().filter(|reach| refused(reach)).collect()
@@ -182,8 +184,8 @@ pub fn describe(refused: &[Reach]) -> Option<String> {
     };
     let allow = Allow(refused.iter().copied().collect());
     Some(format!(
-        "{what} {change} nothing: the operator does not allow it for this kind. Who runs the operator can set allow: {allow} for the kind \
-         in watches.yaml"
+        "{what} {change} nothing: the operator does not allow it for this kind. To allow it, set allow: {allow} for \
+         the kind in the operator's watches.yaml"
     ))
 }
 
@@ -225,7 +227,7 @@ mod tests {
         assert_eq!(describe(&[]), None);
         let one = describe(&[Reach::Patches]).unwrap();
         assert!(one.starts_with("the annotation tillerman.dev/patches changes nothing: "), "{one}");
-        assert!(one.ends_with("set allow: [patches] for the kind in watches.yaml"), "{one}");
+        assert!(one.ends_with("set allow: [patches] for the kind in the operator's watches.yaml"), "{one}");
         let two = describe(&[Reach::Crds, Reach::ValuesFrom]).unwrap();
         assert!(two.contains("tillerman.dev/crds, tillerman.dev/values-from change nothing"), "{two}");
         assert!(two.contains("allow: [crds, valuesFrom]"), "{two}");

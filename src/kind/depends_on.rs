@@ -13,7 +13,7 @@ use crate::object::field_path::FieldPath;
 
 /// The annotation.
 pub const ANNOTATION: &str = names::DEPENDS_ON;
-/// What a path in another status begins with.
+/// The prefix of a path in another status.
 const STATUS: &str = "status.";
 
 /// A custom resource in the same namespace that must be ready first.
@@ -168,13 +168,16 @@ pub fn set(target: &str, value: &Value, values: &mut Map<String, Value>) -> Resu
         }
     }
     if keys.len() > bounds::PATH.names || keys.iter().any(String::is_empty) {
-        return Err(format!("it is no path of a value such as database.host, of {} keys at most", bounds::PATH.names));
+        return Err(format!(
+            "it is not a path of a value such as database.host, with at most {} keys",
+            bounds::PATH.names
+        ));
     }
     let last = keys.pop().expect("there is a first");
     let mut at = values;
     for key in keys {
         let Value::Object(inner) = at.entry(key).or_insert_with(|| Map::new().into()) else {
-            return Err("another value is above it".to_owned());
+            return Err("another value is set at a path above it".to_owned());
         };
         at = inner;
     }
@@ -201,7 +204,7 @@ mod tests {
         for (target, expected) in [
             ("a.b", Ok(())),
             (r"a.c\.d", Ok(())),
-            ("a.b.e", Err("another value is above it")),
+            ("a.b.e", Err("another value is set at a path above it")),
             ("a", Err("another value is there")),
         ] {
             assert_eq!(set(target, &json!(1), &mut values), expected.map_err(str::to_owned), "{target}");
@@ -238,15 +241,15 @@ mod tests {
             ),
             (
                 r#"[{"group": "g", "kind": "K", "name": "a", "values": {"b": "status.c d"}}]"#,
-                "values: \"b\": \".c d\" is no path",
+                "values: \"b\": \".c d\" is not a path",
             ),
             (
                 r#"[{"group": "g", "kind": "K", "name": "a", "values": {"b": "status.a", "b.c": "status.d"}}]"#,
-                "values: \"b.c\": another value is above it",
+                "values: \"b.c\": another value is set at a path above it",
             ),
             (
                 r#"[{"group": "g", "kind": "K", "name": "a", "values": {"b..c": "status.c"}}]"#,
-                "values: \"b..c\": it is no path",
+                "values: \"b..c\": it is not a path",
             ),
         ] {
             let error = parse_text(text).unwrap_err();

@@ -32,14 +32,14 @@ use service_account::ServiceAccount;
 use switches::Switches;
 use values_from::ValuesFrom;
 
-/// A kind of custom resource and the chart that it stands for.
+/// A kind of custom resource, and its chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// The custom resource's kind.
     pub gvk: Gvk,
     /// The chart.
     pub chart: ChartRef,
-    /// What the chart must be, when it is fetched.
+    /// The checks of the chart when it is fetched.
     pub proof: Proof,
     /// Only custom resources that this label selector matches.
     pub selector: Option<String>,
@@ -85,12 +85,12 @@ pub fn go_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// What proves that a fetched chart is the intended one.
+/// The proof that a fetched chart is the intended one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// SHA-256 of the archive, in hexadecimal digits.
     pub digest: Option<String>,
-    /// The keys of which one must have signed it.
+    /// The keys; one of them must have signed it.
     pub keyring: Option<PathBuf>,
 }
 

@@ -42,8 +42,11 @@ impl Overrides {
             let argument = format!("{path}={text}");
             strvals::apply_within(&argument, &mut overrides.values, &Mode::Text, bounds::PATH).map_err(|why| {
                 // A value from the environment may be a secret, and the error quotes it.
-                let why =
-                    if text == written { why } else { "what it becomes is no value as in --set-string".to_owned() };
+                let why = if text == written {
+                    why
+                } else {
+                    "the expanded text is not a valid --set-string value".to_owned()
+                };
                 wrong(if has_bare_comma(&text) { format!("{why}{COMMA}") } else { why })
             })?;
             overrides.texts.push((path.clone(), text));
@@ -60,16 +63,17 @@ impl Overrides {
     }
 }
 
-/// What is said where a value holds a comma that ends it.
-const COMMA: &str = ". The value holds a comma, which begins the next value as in --set: write \\, for a comma of a text, or {a,b} for a \
-                     list; of an environment variable, '{{ env \"NAME\" | replace \",\" \"\\\\,\" }}'";
+/// The addition to an error if a comma ends a value.
+const COMMA: &str = ". The value contains a comma, which begins the next value as in --set: write \\, for a comma in a \
+                     text, or {a,b} for a list; for an environment variable, '{{ env \"NAME\" | replace \",\" \
+                     \"\\\\,\" }}'";
 
 /// Whether there is a comma without a backslash before it.
 fn has_bare_comma(text: &str) -> bool {
     text.match_indices(',').any(|(at, _)| !text[..at].ends_with('\\'))
 }
 
-/// Go's `os.Expand`: `$NAME`, `${NAME}` and `$1`; an unset variable is empty. Text that is no name stays, but is
+/// Go's `os.Expand`: `$NAME`, `${NAME}` and `$1`; an unset variable is empty. Text that is not a name stays, but is
 /// removed in braces.
 pub fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> String {
     let mut expanded = String::with_capacity(text.len());
@@ -123,7 +127,7 @@ fn template(text: &str) -> Result<String, String> {
     }
 }
 
-/// What the template of one value may cost.
+/// The limits of the template of one value.
 const TEMPLATE: Limits = Limits { steps: Some(1_000_000), output: 1 << 20, memory: Some(16 << 20) };
 
 static ENVIRONMENT: [Function; 2] = [
@@ -217,7 +221,7 @@ mod tests {
             (json!({"a": "b,c"}), "overrideValues: a: key \"c\" has no value"),
             (
                 json!({"b": "$LIST"}),
-                "overrideValues: b: what it becomes is no value as in --set-string. The value holds a comma",
+                "overrideValues: b: the expanded text is not a valid --set-string value. The value holds a comma",
             ),
             (
                 json!({"a[65536][65536]": "x"}),

@@ -89,7 +89,7 @@ impl ClusterScoped {
 /// # Errors
 /// It is none.
 pub fn target(text: &str) -> Result<Box<str>, String> {
-    if dns::is_label(text) { Ok(text.into()) } else { Err(format!("{text:?} is no name of a namespace")) }
+    if dns::is_label(text) { Ok(text.into()) } else { Err(format!("{text:?} is not a name of a namespace")) }
 }
 
 fn names_of(items: &[Value]) -> Option<BTreeSet<Box<str>>> {
@@ -121,7 +121,8 @@ impl Placement {
                 "{what} is in namespace {namespace}, and the operator does not allow that for this kind (namespaces in watches.yaml)"
             ),
             Place::All => format!(
-                "{what} is looked for in all namespaces, and the operator does not allow that for this kind (namespaces in watches.yaml)"
+                "{what} is looked up in all namespaces, and the operator does not allow that for this kind (namespaces \
+                 in watches.yaml)"
             ),
         })
     }

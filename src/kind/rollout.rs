@@ -24,13 +24,13 @@ pub struct Rollout {
     pub pause: Duration,
     /// How long a custom resource may take to be ready after it has moved. One that takes longer has failed.
     pub deadline: Duration,
-    /// What happens when more fail than may.
+    /// The action when too many fail.
     pub on_failure: OnFailure,
     /// No further custom resource moves.
     pub paused: bool,
 }
 
-/// What happens when more custom resources fail than may.
+/// The action when too many custom resources fail.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub enum OnFailure {
     /// No further one moves.
@@ -108,7 +108,7 @@ impl Matcher {
     fn read(value: &Value) -> Result<Self, String> {
         // The same errors as for a selector that the API server matches.
         if selector::text(value)?.is_none() {
-            return Err("it selects nothing: give matchLabels or matchExpressions".to_owned());
+            return Err("it is empty: give matchLabels or matchExpressions".to_owned());
         }
         let word = |value: &Value| Box::<str>::from(value.as_str().unwrap_or_default());
         let labels = value.get("matchLabels").and_then(Value::as_object).into_iter().flatten();

@@ -42,9 +42,7 @@ fn entry(url: &str, source: &Value, base: &Path) -> Result<SchemaSource, String>
     match text {
         "" => Err(wrong("must be any or the path of a file")),
         "any" => Ok(SchemaSource::Any),
-        _ if url.ends_with('/') => {
-            Err(wrong("a file stands for one document; an address that ends in / can only be any"))
-        }
+        _ if url.ends_with('/') => Err(wrong("a file is one document; an address that ends in / can only be any")),
         path => Ok(SchemaSource::File(base.join(path))),
     }
 }

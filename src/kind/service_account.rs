@@ -41,7 +41,7 @@ impl ServiceAccount {
     /// What it may be.
     pub fn read_name(text: &str) -> Result<Self, String> {
         if !dns::is_subdomain(text) {
-            return Err(format!("{text:?} is no name of a service account of the same namespace"));
+            return Err(format!("{text:?} is not a name of a service account in the same namespace"));
         }
         Ok(Self { namespace: None, name: text.into() })
     }
@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(why, format!("{bad:?} is neither NAME nor NAMESPACE/NAME of a service account"));
             assert!(ServiceAccount::read_name(bad).is_err(), "{bad}");
         }
-        assert!(ServiceAccount::read_name("other/a").unwrap_err().contains("of the same namespace"));
+        assert!(ServiceAccount::read_name("other/a").unwrap_err().contains("in the same namespace"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::service_account::ServiceAccount;
 use super::{duration, go_bool, placement};
 use crate::bounds;
 
-/// What comes before the name of a switch in an annotation.
+/// The prefix of a switch in an annotation.
 pub const PREFIX: &str = "tillerman.dev/";
 /// The prefix of helm-operator's annotations.
 pub const HELM_OPERATOR: &str = "helm.sdk.operatorframework.io/";
@@ -34,7 +34,7 @@ const MAX_HISTORY: usize = 100;
 /// Helm's `--timeout`.
 pub const HELM_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What happens to a release when the attempts of its installation or upgrade are spent.
+/// The action when the attempts of an installation or upgrade are spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// An upgrade goes back to the last deployed revision, as in helm-operator. A first installation stays as it is.
@@ -46,7 +46,7 @@ pub enum OnFailure {
     Uninstall,
 }
 
-/// What happens to the objects when the custom resource is deleted.
+/// The fate of the objects when the custom resource is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeletionPolicy {
     /// The release is uninstalled.
@@ -122,7 +122,7 @@ impl Default for Switches {
 /// Sets a switch to a text; the error says what may be there.
 type Set = fn(&mut Switches, &str) -> Result<(), String>;
 
-/// Who reads the text of a switch.
+/// The function that reads the text of a switch.
 #[derive(Clone, Copy, Debug)]
 pub enum Reader {
     /// It is one word or name, and this reads it, from an annotation and from `watches.yaml`.
@@ -136,15 +136,15 @@ pub enum Reader {
 pub struct Switch {
     /// The annotation, without [`PREFIX`].
     pub name: &'static str,
-    /// Its name in `watches.yaml`, if it can stand there.
+    /// Its name in `watches.yaml`, if it is a field there.
     pub field: Option<&'static str>,
-    /// What its text may be; the default is named where there is one.
+    /// The texts that are allowed, and the default if there is one.
     pub values: &'static str,
     /// As an annotation it counts only where `allow` has this, the [`Reach`](super::allow::Reach) of that name.
     pub allow: Option<&'static str>,
-    /// What it does, in sentences of Markdown.
+    /// Its effect, in sentences of Markdown.
     pub effect: &'static str,
-    /// Who reads it.
+    /// Its reader.
     pub reader: Reader,
 }
 
@@ -155,7 +155,9 @@ pub const SWITCHES: &[Switch] = &[
         field: Some("paused"),
         values: "`true`, `false`",
         allow: None,
-        effect: "The operator does nothing, and says what it would do. A deletion of the custom resource is carried out. The annotation `tillerman.dev/pause-reason` says why, for people.",
+        effect: "The operator changes nothing, and reports the changes that it would make. It still carries out a \
+                 deletion of the custom resource. The annotation `tillerman.dev/pause-reason` can give the reason, for \
+                 people.",
         reader: Reader::Word(|s, text| set(&mut s.paused, bool(text))),
     },
     Switch {
@@ -163,7 +165,8 @@ pub const SWITCHES: &[Switch] = &[
         field: Some("dryRun"),
         values: "`true`, `false`",
         allow: None,
-        effect: "The condition `DryRun` says what the operator would do. A deletion is carried out.",
+        effect: "The operator changes nothing; the condition `DryRun` shows the changes that it would make. It still \
+                 carries out a deletion.",
         reader: Reader::Word(|s, text| set(&mut s.dry_run, bool(text))),
     },
     Switch {
@@ -171,8 +174,8 @@ pub const SWITCHES: &[Switch] = &[
         field: None,
         values: "any new text",
         allow: None,
-        effect: "The operator renders the chart and tries again, whatever has failed before. `status.lastHandledReconcileAt` has the text \
-                 when that is done.",
+        effect: "The operator renders the chart and tries again, also after failures. `status.lastHandledReconcileAt` \
+                 then has the text.",
         reader: Reader::Word(|s, text| set(&mut s.reconcile_at, Ok(Some(text.into())))),
     },
     Switch {
@@ -180,8 +183,9 @@ pub const SWITCHES: &[Switch] = &[
         field: Some("onFailure"),
         values: "`rollback` (default), `keep`, `uninstall`",
         allow: None,
-        effect: "What follows an upgrade that failed for good: `rollback` returns to the last good revision, `keep` leaves it, `uninstall` \
-                 is as `rollback` and also removes a first installation that failed.",
+        effect: "The action after an upgrade that failed permanently: `rollback` returns to the last good revision, \
+                 `keep` leaves the failed one, `uninstall` is like `rollback` and also removes a first installation \
+                 that failed.",
         reader: Reader::Word(|s, text| set(&mut s.on_failure, on_failure(text))),
     },
     Switch {
@@ -189,7 +193,7 @@ pub const SWITCHES: &[Switch] = &[
         field: Some("timeout"),
         values: "a duration such as `90s` (default for hooks: `5m`)",
         allow: None,
-        effect: "How long a hook may run. When it is given, a release that is not ready in time has failed.",
+        effect: "How long a hook is allowed to run. If it is set, a release that is not ready in time has failed.",
         reader: Reader::Word(|s, text| set(&mut s.timeout, timeout(text))),
     },
     Switch {
@@ -197,7 +201,7 @@ pub const SWITCHES: &[Switch] = &[
         field: Some("hooks"),
         values: "`on` (default), `off`",
         allow: None,
-        effect: "`off`: no hook runs, and no operation.",
+        effect: "`off`: hooks and operations do not run.",
         reader: Reader::Word(|s, text| set(&mut s.hooks, hooks(text))),
     },
     Switch {
@@ -205,7 +209,7 @@ pub const SWITCHES: &[Switch] = &[
         field: Some("maxHistory"),
         values: "a number (default: 10); 0 for all",
         allow: None,
-        effect: "How many revisions are kept. An annotation can keep 100 at most, also with 0.",
+        effect: "How many revisions are kept. An annotation can keep at most 100, also with 0.",
         reader: Reader::Word(|s, text| set(&mut s.max_history, max_history(text))),
     },
     Switch {
@@ -213,8 +217,9 @@ pub const SWITCHES: &[Switch] = &[
         field: Some("deletionPolicy"),
         values: "`delete` (default), `orphan`, `snapshot`",
         allow: None,
-        effect: "`orphan`: the objects stay when the custom resource is deleted. `snapshot`: nothing goes if the chart has no `before-delete` \
-                 hook of [members](members.md), such as a backup. Where it has one, it always has to succeed first.",
+        effect: "`orphan`: the objects stay when the custom resource is deleted. `snapshot`: nothing is deleted if the \
+                 chart has no `before-delete` hook of [members](members.md), such as a backup. If it has one, the hook \
+                 always has to succeed first.",
         reader: Reader::Word(|s, text| set(&mut s.deletion_policy, deletion_policy(text))),
     },
     Switch {
@@ -256,7 +261,7 @@ pub const SWITCHES: &[Switch] = &[
         field: Some("takeOwnership"),
         values: "`true`, `false`",
         allow: Some("takeOwnership"),
-        effect: "The operator takes over a release of plain Helm, or objects that belong to nobody.",
+        effect: "The operator takes over a release of plain Helm, or objects without an owner.",
         reader: Reader::Word(|s, text| set(&mut s.take_ownership, bool(text))),
     },
     Switch {
@@ -264,8 +269,8 @@ pub const SWITCHES: &[Switch] = &[
         field: None,
         values: "a name",
         allow: Some("releaseName"),
-        effect: "The name of the release, instead of the custom resource's. It cannot change later. With `take-ownership` it continues a \
-                 release of plain Helm.",
+        effect: "The name of the release, instead of the name of the custom resource. It cannot change later. With \
+                 `take-ownership` the operator continues a release of plain Helm.",
         reader: Reader::Word(|_, text| crate::render::check_name(text)),
     },
     Switch {
@@ -290,8 +295,8 @@ pub const SWITCHES: &[Switch] = &[
         field: Some("serviceAccount"),
         values: "a name",
         allow: Some("serviceAccount"),
-        effect: "Everything about the objects of the release is done with the rights of this ServiceAccount of the custom resource's \
-                 namespace, lookups included. See [scope](../how-to/scope.md).",
+        effect: "The operator uses the rights of this ServiceAccount of the custom resource's namespace for all \
+                 requests about objects of the release, lookups included. See [scope](../how-to/scope.md).",
         reader: Reader::Word(|_, text| ServiceAccount::read_name(text).map(drop)),
     },
     Switch {
@@ -299,7 +304,8 @@ pub const SWITCHES: &[Switch] = &[
         field: Some("ignoreDrift"),
         values: "a list",
         allow: Some("ignoreDrift"),
-        effect: "Fields that are left to others: `[{\"target\":{\"kind\":\"Deployment\",\"name\":\"web\"},\"paths\":[\"/spec/replicas\"]}]`",
+        effect: "Fields that the operator leaves to others: \
+                 `[{\"target\":{\"kind\":\"Deployment\",\"name\":\"web\"},\"paths\":[\"/spec/replicas\"]}]`",
         reader: Reader::List,
     },
     Switch {
@@ -331,14 +337,14 @@ pub const SWITCHES: &[Switch] = &[
     },
 ];
 
-/// An annotation of helm-operator. What helm-operator cannot read it takes for absent.
+/// An annotation of helm-operator. helm-operator treats a text that it cannot read as absent.
 #[derive(Clone, Copy, Debug)]
 pub struct Theirs {
     /// Without [`HELM_OPERATOR`].
     pub name: &'static str,
-    /// What its text may be.
+    /// The texts that are allowed.
     pub values: &'static str,
-    /// What it does.
+    /// Its effect.
     pub effect: &'static str,
     /// Sets it here; nothing where `plan::immutable` reads it.
     set: Option<fn(&mut Switches, &str)>,
@@ -362,7 +368,7 @@ pub const THEIRS: [Theirs; 4] = [
     Theirs {
         name: "reconcile-period",
         values: "a duration",
-        effect: "How often the release is compared with the caches. It costs no request.",
+        effect: "How often the operator compares the release with the caches. This needs no request.",
         set: Some(|s, text| s.reconcile_period = duration::parse(text).ok()),
     },
 ];
@@ -372,19 +378,19 @@ fn set<T>(field: &mut T, read: Result<T, String>) -> Result<(), String> {
 }
 
 fn bool(text: &str) -> Result<bool, String> {
-    go_bool(text).ok_or_else(|| format!("{text:?} is neither true nor false"))
+    go_bool(text).ok_or_else(|| format!("{text:?} must be true or false"))
 }
 
 fn hooks(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => go_bool(text).ok_or_else(|| format!("{text:?} is neither on nor off")),
+        _ => go_bool(text).ok_or_else(|| format!("{text:?} must be on or off")),
     }
 }
 
 fn max_history(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("{text:?} is no number of revisions; 0 keeps all"))
+    text.parse().map_err(|_| format!("{text:?} is not a number of revisions; 0 keeps all"))
 }
 
 fn timeout(text: &str) -> Result<Option<Duration>, String> {
@@ -400,7 +406,7 @@ fn on_failure(text: &str) -> Result<OnFailure, String> {
         "rollback" => Ok(OnFailure::Rollback),
         "keep" => Ok(OnFailure::Keep),
         "uninstall" => Ok(OnFailure::Uninstall),
-        _ => Err(format!("{text:?} is none of rollback, keep and uninstall")),
+        _ => Err(format!("{text:?} must be one of rollback, keep and uninstall")),
     }
 }
 
@@ -409,7 +415,7 @@ fn deletion_policy(text: &str) -> Result<DeletionPolicy, String> {
         "delete" => Ok(DeletionPolicy::Delete),
         "orphan" => Ok(DeletionPolicy::Orphan),
         "snapshot" => Ok(DeletionPolicy::Snapshot),
-        _ => Err(format!("{text:?} is none of delete, orphan and snapshot")),
+        _ => Err(format!("{text:?} must be one of delete, orphan and snapshot")),
     }
 }
 
@@ -418,7 +424,7 @@ fn crds(text: &str) -> Result<Crds, String> {
         "skip" => Ok(Crds::Skip),
         "create" => Ok(Crds::Create),
         "replace" => Ok(Crds::Replace),
-        _ => Err(format!("{text:?} is none of skip, create and replace")),
+        _ => Err(format!("{text:?} must be one of skip, create and replace")),
     }
 }
 
@@ -540,21 +546,21 @@ mod tests {
     #[test]
     fn a_bad_value_is_named_with_what_may_be_there() {
         let table = [
-            ("paused", "maybe", "\"maybe\" is neither true nor false"),
-            ("dry-run", "", "\"\" is neither true nor false"),
-            ("hooks", "some", "\"some\" is neither on nor off"),
-            ("max-history", "-1", "\"-1\" is no number of revisions; 0 keeps all"),
+            ("paused", "maybe", "\"maybe\" must be true or false"),
+            ("dry-run", "", "\"\" must be true or false"),
+            ("hooks", "some", "\"some\" must be on or off"),
+            ("max-history", "-1", "\"-1\" is not a number of revisions; 0 keeps all"),
             ("timeout", "5", "invalid duration \"5\": expected something like 90s or 1h30m"),
             (
                 "max-history",
                 "101",
                 "101 is more than the 100 revisions that an annotation can keep; maxHistory in watches.yaml has no limit",
             ),
-            ("take-ownership", "yes", "\"yes\" is neither true nor false"),
+            ("take-ownership", "yes", "\"yes\" must be true or false"),
             ("timeout", "0s", "a timeout of 0 would fail at once; leave it out instead"),
-            ("on-failure", "panic", "\"panic\" is none of rollback, keep and uninstall"),
-            ("deletion-policy", "snap", "\"snap\" is none of delete, orphan and snapshot"),
-            ("crds", "Create", "\"Create\" is none of skip, create and replace"),
+            ("on-failure", "panic", "\"panic\" must be one of rollback, keep and uninstall"),
+            ("deletion-policy", "snap", "\"snap\" must be one of delete, orphan and snapshot"),
+            ("crds", "Create", "\"Create\" must be one of skip, create and replace"),
         ];
         for (name, value, expected) in table {
             let key = format!("tillerman.dev/{name}");

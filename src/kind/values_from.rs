@@ -36,7 +36,7 @@ impl fmt::Display for SourceKind {
 /// One source of values, in the namespace of the custom resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValuesFrom {
-    /// What holds them.
+    /// The kind of the object that has them.
     pub kind: SourceKind,
     /// Its name.
     pub name: Arc<str>,

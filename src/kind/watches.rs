@@ -24,9 +24,9 @@ use crate::object::patch;
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// What it may be; the default is named where there is one.
+    /// The values that are allowed, and the default if there is one.
     pub values: &'static str,
-    /// What it means, in sentences of Markdown.
+    /// Its meaning, in sentences of Markdown.
     pub meaning: &'static str,
 }
 
@@ -48,7 +48,7 @@ pub const FIELDS: &[Field] = &[
     ),
     field("digest", "`sha256:…`", "The checksum that the archive of a fetched chart must have."),
     field("keyring", "a path", "Keys, one of which must have signed the archive of a fetched chart."),
-    field("selector", "a label selector", "Only custom resources that it matches are served."),
+    field("selector", "a label selector", "The operator serves only the custom resources that it matches."),
     field(
         "reconcilePeriod",
         "a duration (default: `--reconcile-period`)",
@@ -57,13 +57,13 @@ pub const FIELDS: &[Field] = &[
     field(
         "watchDependentResources",
         "`true` (default), `false`",
-        "`false`: a change of an object is seen only when the reconcile period is over.",
+        "`false`: the operator sees a change of an object only when the reconcile period is over.",
     ),
     field(
         "overrideValues",
         "a map",
-        "Values that win over those of the custom resource: paths as with `--set`, and texts, in which `$NAME` is a variable of the operator's \
-         environment. A text may be a template.",
+        "Values that win over those of the custom resource: paths as with `--set`, and texts, in which `$NAME` is a \
+         variable of the operator's environment. A text can be a template.",
     ),
     field(
         "valuesFrom",
@@ -90,23 +90,26 @@ pub const FIELDS: &[Field] = &[
     field(
         "ignoreDrift",
         "a list",
-        "Fields of the objects that are left to others. See [pause, dry run, ignore drift](../how-to/pause.md).",
+        "Fields of the objects that the operator leaves to others. See [pause, dry run, ignore \
+         drift](../how-to/pause.md).",
     ),
     field(
         "allow",
         "a list (default: empty)",
-        "The annotations of this kind that may reach beyond the chart: `chartVersion`, `crds`, `dependsOn`, `ignoreDrift`, `patches`, `releaseName`, \
-         `serviceAccount`, `takeOwnership`, `targetNamespace`, `valuesFrom`. See [security](../explanation/security.md).",
+        "The annotations of this kind that are allowed to reach beyond the chart: `chartVersion`, `crds`, `dependsOn`, \
+         `ignoreDrift`, `patches`, `releaseName`, `serviceAccount`, `takeOwnership`, `targetNamespace`, `valuesFrom`. \
+         See [security](../explanation/security.md).",
     ),
     field(
         "namespaces",
         "`any` (default), `own`, a list of names",
-        "Where objects may be, and where templates may look: in all namespaces, in that of the custom resource, or in that and in these.",
+        "The namespaces in which objects are allowed, and in which templates can look them up: all, that of the custom \
+         resource, or that and these.",
     ),
     field(
         "clusterScoped",
         "`true` (default), `false`, a list of kinds",
-        "Whether the chart may make cluster-scoped objects, and of which kinds.",
+        "Whether the chart is allowed to make cluster-scoped objects, and of which kinds.",
     ),
     field(
         "targetNamespace",
@@ -117,23 +120,24 @@ pub const FIELDS: &[Field] = &[
     field(
         "serviceAccount",
         "`NAME` or `NAMESPACE/NAME`",
-        "Everything about the objects of releases is done with the rights of this ServiceAccount, lookups included. Without a namespace: \
-         of the namespace of the custom resource. See [scope](../how-to/scope.md).",
+        "The operator uses the rights of this ServiceAccount for all requests about objects of releases, lookups \
+         included. Without a namespace: of the namespace of the custom resource. See [scope](../how-to/scope.md).",
     ),
     field(
         "releaseSuffix",
         "a text such as `-restore`",
-        "What follows the name of the custom resource in that of its release, where two kinds have custom resources of the same names.",
+        "A suffix that the name of the release adds to the name of the custom resource, for two kinds whose custom \
+         resources have the same names.",
     ),
     field(
         "rollout",
         "a map",
         "How the custom resources move to a new version of the chart; without it, all at once. See [roll-outs](../how-to/rollouts.md).",
     ),
-    field("dryRunOption", "ignored", "helm-operator's. What templates look up is always compared here."),
+    field("dryRunOption", "ignored", "helm-operator's. Tillerman always compares the objects that templates look up."),
 ];
 
-/// What the file says, and what in it deserves a word.
+/// The content of the file, and warnings about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watches {
     /// The kinds, in the order of the file.
@@ -153,7 +157,7 @@ pub enum WatchesError {
     Entry {
         /// Line of the entry or field, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault.
         message: String,
     },
     /// The same kind twice.
@@ -257,7 +261,7 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             "valuesFrom" => {
                 sources = values_from::parse(value).map_err(|e| wrong(format!("valuesFrom: {e}")))?;
             }
-            half_done => return Err(wrong(format!("{half_done} has a row in FIELDS, and nothing reads it"))),
+            half_done => return Err(wrong(format!("{half_done} has a row in FIELDS, and no code reads it"))),
         }
     }
     let reconcile_period = text("reconcilePeriod")?.map(duration::parse).transpose().map_err(wrong)?;
@@ -299,7 +303,7 @@ fn read_account(text: Option<&str>) -> Result<Option<ServiceAccount>, String> {
     text.map(ServiceAccount::read).transpose().map_err(|e| format!("serviceAccount: {e}"))
 }
 
-/// What an archive with a digest must be.
+/// Checks the chart of an entry with a digest.
 ///
 /// # Errors
 /// If it is none.
@@ -307,7 +311,7 @@ pub fn digest(digest: Option<&str>) -> Result<Proof, String> {
     read_proof(digest, None, Path::new(""))
 }
 
-/// What a chart that is fetched must be.
+/// The checks of a chart that is fetched.
 fn read_proof(digest: Option<&str>, keyring: Option<&str>, base: &Path) -> Result<Proof, String> {
     let hexadecimal = |digest: &str| {
         let digits = digest.strip_prefix("sha256:").unwrap_or(digest).to_ascii_lowercase();
@@ -321,7 +325,7 @@ fn read_proof(digest: Option<&str>, keyring: Option<&str>, base: &Path) -> Resul
     Ok(Proof { digest: digest.map(hexadecimal).transpose()?, keyring: keyring.map(|path| base.join(path)) })
 }
 
-/// What may follow the name of a custom resource in the name of its release.
+/// The suffix that a release name can add to the name of its custom resource.
 fn read_suffix(text: Option<&str>) -> Result<&str, String> {
     let suffix = text.unwrap_or_default();
     let fits = suffix.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
@@ -423,7 +427,10 @@ mod tests {
             fails(&entry("serviceAccount: ''")),
             "line 1: serviceAccount: \"\" is neither NAME nor NAMESPACE/NAME of a service account"
         );
-        assert_eq!(fails(&entry("targetNamespace: a.b")), "line 1: targetNamespace: \"a.b\" is no name of a namespace");
+        assert_eq!(
+            fails(&entry("targetNamespace: a.b")),
+            "line 1: targetNamespace: \"a.b\" is not a name of a namespace"
+        );
     }
 
     #[test]
@@ -480,7 +487,7 @@ mod tests {
         assert_eq!((kind.switches.max_history, kind.switches.hooks), (3, false));
         assert_eq!(
             fails(&format!("{entry}  onFailure: cry\n")),
-            "line 5: onFailure: \"cry\" is none of rollback, keep and uninstall"
+            "line 5: onFailure: \"cry\" must be one of rollback, keep and uninstall"
         );
     }
 

@@ -22,8 +22,8 @@ static IMAGES: LazyLock<Regex> =
 static OTHERS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("(?i)polic|secret|annotation|label").expect("the pattern is valid"));
 
-/// What is warned of: for each template, the values that choose. The chart is rendered with its defaults and with each of its values files;
-/// `pinned` are the values that win over those of a custom resource.
+/// The warnings: for each template, the values that choose. The chart is rendered with its defaults and with each of
+/// its values files; `pinned` are the values that win over those of a custom resource.
 pub fn chosen(chart: &Chart, files: &[Evidence], pinned: &Values) -> Vec<String> {
     let (mut accounts, mut images) = (Vec::new(), Vec::new());
     each_value(chart, &mut |path, value| {
@@ -62,8 +62,9 @@ pub fn chosen(chart: &Chart, files: &[Evidence], pinned: &Values) -> Vec<String>
     }
     let sentence = |(file, account): (String, String)| {
         format!(
-            "{file}: values choose the service account of a pod ({account}) together with an image of it: an editor of a custom resource \
-             can run a program of theirs with the rights of any account of the namespace. Pin {account} with overrideValues"
+            "{file}: values choose the service account of a pod ({account}) and an image of the same pod: an editor of \
+             a custom resource can run their own program with the rights of any account of the namespace. Pin \
+             {account} with overrideValues"
         )
     };
     found.into_iter().map(sentence).collect()

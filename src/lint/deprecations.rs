@@ -182,7 +182,7 @@ static ROWS: [Row; 170] = [
     ("v1", "EndpointsList", 33, 0, "discovery.k8s.io/v1 EndpointSliceList"),
 ];
 
-/// What to use instead of a kind that Kubernetes no longer has, such as `networking.k8s.io/v1 Ingress`.
+/// The successor of a kind that Kubernetes no longer has, such as `networking.k8s.io/v1 Ingress`.
 pub fn successor(api_version: &str, kind: &str) -> Option<&'static str> {
     let at = ROWS.binary_search_by(|row| (row.0, row.1).cmp(&(api_version, kind))).ok()?;
     let (.., removed, replacement) = ROWS[at];

@@ -4,7 +4,7 @@ use crate::chart::{field, values};
 use crate::template::yaml;
 use serde_json::Value;
 
-/// What the linter looks at of a document.
+/// The parts of a document that the linter checks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Head {
     pub api_version: String,

@@ -1,5 +1,5 @@
-//! What is wrong with a chart: the checks and words of `helm lint` of Helm 4.3.1, what only the operator reads, and what
-//! only `--strict` looks for.
+//! Finds faults of a chart, with the checks and words of `helm lint` of Helm 4.3.1, checks of the files that only the
+//! operator reads, and checks that only `--strict` makes.
 
 pub mod accounts;
 mod address;
@@ -37,7 +37,7 @@ pub struct Message {
     pub severity: Severity,
     /// The file or folder, relative to the chart.
     pub path: String,
-    /// What is wrong.
+    /// The fault.
     pub text: String,
     /// Of a rendering that failed: the details.
     pub diagnostic: Option<Box<Diagnostic>>,
@@ -55,7 +55,7 @@ impl fmt::Display for Message {
     }
 }
 
-/// What a chart is checked with.
+/// The settings of the check of a chart.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct LintSettings {

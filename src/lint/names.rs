@@ -4,7 +4,7 @@ use crate::template::go::quote;
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 
-/// What is wrong with the name of an object, in the words of Helm's linter.
+/// The fault of an object's name, in the words of Helm's linter.
 pub fn problem(kind: &str, name: &str) -> Option<String> {
     let problems = match kind.to_lowercase().as_str() {
         "service" => dns_1035_label(name),

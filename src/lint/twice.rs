@@ -22,7 +22,10 @@ pub fn check(file: &str, text: &str, report: &mut LintReport) {
             let (kind, name) = (text("/kind"), text("/metadata/name"));
             report.warning(
                 file,
-                format!("{kind} {name}: {found} is there more than once: Helm deploys all, the operator the last one"),
+                format!(
+                    "{kind} {name}: {found} exists more than once: Helm deploys all of them, the operator only the \
+                     last one"
+                ),
             );
         }
     }

@@ -42,7 +42,7 @@ pub fn check(chart: &Chart, report: &mut LintReport) {
     for path in unused {
         report.warning("values.yaml", format!("no template uses `{}`", path.join(".")));
     }
-    // What dependencies give is not in values.yaml.
+    // Values that dependencies give are not in values.yaml.
     if chart.metadata.dependencies.iter().any(|d| !d.import_values.is_empty()) {
         return;
     }

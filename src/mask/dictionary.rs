@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::text::{WITHHELD, or_withheld};
 
-/// What stands in place of a secret.
+/// The replacement for a secret.
 pub const MASK: &str = "****";
 /// Shorter texts are not replaced: they would be found everywhere. A line that has one as a word is left out.
 const MIN: usize = 4;
@@ -26,7 +26,7 @@ const MAX_WORK: usize = 20_000_000;
 /// Stands in place of a line that may hold a short secret.
 const LINE: &str = "(a line is not shown: it may quote a Secret)";
 
-/// Words that are in Secrets often and are no secrets.
+/// Words that are often in Secrets and are not secret.
 const ORDINARY: &[&str] = &[
     "admin",
     "administrator",
@@ -105,10 +105,10 @@ const ORDINARY: &[&str] = &[
     "warning",
 ];
 
-/// What is learnt of one release at a time.
+/// The part that is learnt of one release at a time.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {
-    /// What is replaced.
+    /// The texts that are replaced.
     texts: BTreeSet<Arc<str>>,
     /// Too short to be replaced: no line is shown that has one as a word.
     short: BTreeSet<Arc<str>>,
@@ -120,7 +120,7 @@ pub struct Secrets {
     overflow: bool,
     /// All that the sources of values hold was learnt.
     pub(super) sources: bool,
-    /// What the release's own Secrets hold was learnt.
+    /// The content of the release's own Secrets was learnt.
     pub(super) objects: bool,
 }
 
@@ -130,7 +130,7 @@ impl Secrets {
         Self { sources: true, ..Self::default() }
     }
 
-    /// What the release's own Secrets hold follows, and these names are public.
+    /// The content of the release's own Secrets follows, and these names are public.
     pub fn of_objects<'a>(names: impl Iterator<Item = &'a str>) -> Self {
         Self { objects: true, names: names.map(Into::into).collect(), ..Self::default() }
     }
@@ -232,7 +232,7 @@ fn is_ordinary(text: &str) -> bool {
     is_number || ORDINARY.binary_search(&text.to_ascii_lowercase().as_str()).is_ok()
 }
 
-/// What is secret in one release, ready to be looked for.
+/// The secrets of one release, prepared for the search.
 #[derive(Debug, Default)]
 pub(super) struct Dictionary {
     /// By their first bytes, the longest first: of two, one may begin with the other.
@@ -293,7 +293,7 @@ impl Dictionary {
         if self.overflow { None } else { self.masked(text) }
     }
 
-    /// The text with [`MASK`] for what is long enough. `None` when that takes too long.
+    /// The text with [`MASK`] in place of each secret that is long enough. `None` when that takes too long.
     fn masked(&self, text: &str) -> Option<String> {
         if self.by_start.is_empty() {
             return Some(text.to_owned());

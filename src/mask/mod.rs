@@ -4,8 +4,8 @@
 //! - A message is a [`Text`]: our own words and names, and texts of others (the API server, templates, pods). Only in texts of
 //!   others is anything replaced. `Display` of a [`Text`], and so of every error, shows none of them: a log line that is about no
 //!   release needs no mask.
-//! - What is secret is known by release: a text is never compared with the Secrets of another one, so it cannot be used to guess
-//!   them.
+//! - Secrets are kept by release: a text is never compared with the Secrets of another release, so it cannot be used to
+//!   guess them.
 //! - A text of others that holds a known string, plain, in base64 or as JSON or Go quote it, is shown with `****` in its place.
 //!   The names of the release's own objects stay.
 //! - A line that has a string too short to be replaced as a word, or quotes a common one, is left out; of the API server's
@@ -29,7 +29,7 @@ use dictionary::Dictionary;
 pub use dictionary::{MASK, Secrets};
 pub use text::{Part, Text, WITHHELD};
 
-/// What is secret, by release.
+/// The secrets, by release.
 pub struct Masks<K>(RwLock<HashMap<K, Known>>);
 
 #[derive(Default)]

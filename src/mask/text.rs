@@ -14,7 +14,7 @@ pub struct Text(Box<[Part]>);
 pub enum Part {
     /// Our own words, names of objects, kinds, namespaces, reasons.
     Own(Box<str>),
-    /// What somebody else wrote: the API server, a template, a pod, another controller.
+    /// Text from another source: the API server, a template, a pod, another controller.
     Foreign {
         /// The text.
         text: Box<str>,
@@ -53,7 +53,7 @@ impl Text {
         }
     }
 
-    /// This text, and after it another one.
+    /// This text, followed by another text.
     #[must_use]
     pub fn and(self, more: impl Into<Self>) -> Self {
         let more = more.into();
@@ -70,7 +70,7 @@ impl Text {
         self.0.is_empty()
     }
 
-    /// Whether somebody else wrote a part of it.
+    /// Whether a part of it comes from another source.
     pub fn is_foreign(&self) -> bool {
         self.0.iter().any(|part| matches!(part, Part::Foreign { .. }))
     }

@@ -60,9 +60,9 @@ pub struct Set {
     pub size: u32,
     /// The driver that adds and removes members.
     pub driver: DriverName,
-    /// What happens to the claims of a member that left.
+    /// The fate of the claims of a member that left.
     pub on_remove: OnRemove,
-    /// What happens to claims that exist without a member.
+    /// The treatment of claims that exist without a member.
     pub on_orphan: OnOrphan,
     /// Seconds without progress after which the condition reports it.
     pub progress_deadline: u64,
@@ -80,12 +80,12 @@ pub struct Set {
     /// Whether no member is added, removed or restarted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// The version that the members shall have, for the status.
+    /// The intended version of the members, for the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
 
-/// What happens to the claims of a member that left.
+/// The fate of the claims of a member that left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum OnRemove {
@@ -93,7 +93,7 @@ pub enum OnRemove {
     Retain,
 }
 
-/// What happens to claims that exist without a member.
+/// The treatment of claims that exist without a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum OnOrphan {
@@ -293,8 +293,8 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     let mut target = DocumentFields::of("spec.target", spec.take("target"), &["apiVersion", "kind", "name"])?;
     target.choice("kind", &[("StatefulSet", ())], Some(()))?;
     target.choice("apiVersion", &[("apps/v1", ())], Some(()))?;
-    let target = target.text("name")?.ok_or("spec.target.name is missing: which StatefulSet has the members")?;
-    let size = spec.take("size").ok_or("spec.size is missing: how many members there shall be")?;
+    let target = target.text("name")?.ok_or("spec.target.name, the StatefulSet of the members, is missing")?;
+    let size = spec.take("size").ok_or("spec.size, the number of members, is missing")?;
     let size = size.as_u64().and_then(|size| u32::try_from(size).ok()).filter(|size| (1..=MAX_SIZE).contains(size));
     let size = size.ok_or_else(|| format!("spec.size is not a whole number from 1 to {MAX_SIZE}"))?;
     let driver = match spec.text("driver")? {
@@ -321,7 +321,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     let paused = match spec.take("paused") {
         None => false,
         Some(Value::Bool(paused)) => paused,
-        Some(_) => return Err("spec.paused is neither true nor false".to_owned()),
+        Some(_) => return Err("spec.paused must be true or false".to_owned()),
     };
     let version = spec.text("version")?;
     let version = version.or_else(|| etcd.get("version").and_then(Value::as_str).map(str::to_owned));
@@ -359,7 +359,7 @@ fn of_driver(spec: &mut DocumentFields<'_>, field: &'static str, is_its: bool) -
         Some(Value::Object(fields)) if is_its => Ok(fields),
         None => Ok(Map::new()),
         Some(_) if is_its => Err(format!("spec.{field} is not an object")),
-        Some(_) => Err(format!("spec.{field} is for driver: {field}")),
+        Some(_) => Err(format!("spec.{field} is only for driver: {field}")),
     }
 }
 
@@ -374,8 +374,8 @@ fn check_target(target: &str, objects: &[Object], namespace: &str) -> Result<Str
     let at = |pointer: &str| spec.and_then(|spec| spec.pointer(pointer));
     if at("/persistentVolumeClaimRetentionPolicy/whenScaled") == Some(&"Delete".into()) {
         return Err(format!(
-            "StatefulSet {target} says persistentVolumeClaimRetentionPolicy.whenScaled: Delete, which deletes claims before \
-             their member has left; spec.volumes.onRemove says what becomes of them"
+            "StatefulSet {target} says persistentVolumeClaimRetentionPolicy.whenScaled: Delete, which deletes claims \
+             before their member has left; use spec.volumes.onRemove instead"
         ));
     }
     if at("/ordinals/start").and_then(Value::as_u64).is_some_and(|start| start != 0) {
@@ -416,7 +416,10 @@ fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
     }
     let read = |event: &String| {
         ScaleEvent::parse(event).ok_or_else(|| {
-            format!("{event:?} is no event of scale hooks; one of Helm's needs a document of its own, as Helm passes over this one")
+            format!(
+                "{event:?} is not an event of scale hooks; an event of Helm's needs a document of its own, because \
+                 Helm ignores this one"
+            )
         })
     };
     let events = hook.events.iter().map(read).collect::<Result<Vec<_>, _>>()?;

@@ -82,7 +82,7 @@ fn what_is_wrong_of_a_database_with_a_primary_is_said() {
     let table: Vec<(Vec<String>, &str)> = vec![
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, primary: {}}")],
-            "Members m: spec.primary is for driver: primary",
+            "Members m: spec.primary is only for driver: primary",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: primary, primary: 1}")],
@@ -118,12 +118,9 @@ fn what_is_wrong_is_said_in_words() {
     let map = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
     assert!(read(&[SET, &of(etcd), &map("other")]).is_ok());
     let table: Vec<(Vec<String>, &str)> = vec![
-        (vec![of("{}")], "Members m: spec.target.name is missing: which StatefulSet has the members"),
+        (vec![of("{}")], "Members m: spec.target.name, the StatefulSet of the members, is missing"),
         (vec![of("{target: {name: x}, size: 3, driver: jobs}")], "Members m: the chart has no StatefulSet x"),
-        (
-            vec![of("{target: {name: db}, driver: jobs}")],
-            "Members m: spec.size is missing: how many members there shall be",
-        ),
+        (vec![of("{target: {name: db}, driver: jobs}")], "Members m: spec.size, the number of members, is missing"),
         (
             vec![of("{target: {name: db}, size: 0, driver: jobs}")],
             "Members m: spec.size is not a whole number from 1 to 100",
@@ -145,7 +142,10 @@ fn what_is_wrong_is_said_in_words() {
             vec![of("{target: {name: db}, size: 3, driver: jobs, volumes: {onOrphan: Wipe}}")],
             "Members m: spec.volumes.onOrphan \"Wipe\" is unknown; it is Refuse or Adopt",
         ),
-        (vec![of("{target: {name: db}, size: 3, driver: jobs, etcd: {}}")], "Members m: spec.etcd is for driver: etcd"),
+        (
+            vec![of("{target: {name: db}, size: 3, driver: jobs, etcd: {}}")],
+            "Members m: spec.etcd is only for driver: etcd",
+        ),
         (vec![of(good), members("other", good)], "Members m and other are both for StatefulSet db: it can have one"),
         (
             vec![of(good).replace("hook: members", "hook: 'members,bootstrap'")],
@@ -169,11 +169,12 @@ fn what_is_wrong_is_said_in_words() {
         ),
         (
             vec![of(good), JOB.replace("bootstrap", "pre-install")],
-            "scale hook Job join: \"pre-install\" is no event of scale hooks; one of Helm's needs a document of its own, as Helm passes over this one",
+            "scale hook Job join: \"pre-install\" is not an event of scale hooks; an event of Helm's needs a document \
+             of its own, because Helm ignores this one",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, paused: 1}")],
-            "Members m: spec.paused is neither true nor false",
+            "Members m: spec.paused must be true or false",
         ),
         (vec![of("{target: {name: db}, size: 3, driver: jobs, version: 3}")], "Members m: spec.version is not a text"),
         (

@@ -12,7 +12,7 @@ pub enum MemberStep<A> {
     Quiet,
     /// Nothing yet.
     Wait {
-        /// What the pass waits for, in words.
+        /// The condition that the pass waits for, in words.
         why: String,
         /// When to look again if no event arrives earlier.
         after: Duration,
@@ -22,13 +22,13 @@ pub enum MemberStep<A> {
     Stop {
         /// The reason of the condition, such as `QuorumLost`.
         reason: &'static str,
-        /// What is wrong, and what to do about it.
+        /// The fault, and the remedy.
         why: String,
     },
     /// Store this latch in the status, and do nothing else.
     Latch(Latch),
     /// Set the number of replicas of the StatefulSet. [`Latch::replicas`] is written first, so that a pass that finds
-    /// fewer replicas knows that somebody else has lowered them.
+    /// fewer replicas knows that another client has lowered them.
     Scale(u32),
     /// Run only the pod of this ordinal. [`MemberStep::Scale`] ends this.
     Only(u32),
@@ -101,7 +101,7 @@ pub enum ActionOutcome {
     Done,
     /// Not now: the pass has to ask again.
     Wait {
-        /// What the action waits for, in words.
+        /// The condition that the action waits for, in words.
         why: String,
         /// When to ask again.
         after: Duration,
@@ -119,7 +119,7 @@ pub enum ActionOutcome {
 /// A pass calls [`observe`](Self::observe), then [`decide`](Self::decide) and, if the decision requires it,
 /// [`act`](Self::act). Then it ends.
 pub trait MemberDriver: Send + Sync {
-    /// What the application reports about itself.
+    /// The application's report about itself.
     type Observed: Send;
     /// The actions on the application.
     type Action: Send;

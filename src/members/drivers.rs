@@ -80,7 +80,7 @@ trait Erased: Send + Sync {
     fn describe(&self, action: &Unknown) -> String;
 }
 
-const ITS_OWN: &str = "a driver is given what it made";
+const ITS_OWN: &str = "a driver gets the document that it read";
 
 impl<D: MemberDriver<Observed: 'static, Action: 'static>> Erased for D {
     fn observe<'a>(&'a self, workload: &'a Workload, latch: &'a Latch) -> BoxFuture<'a, Unknown> {

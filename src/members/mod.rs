@@ -1,11 +1,11 @@
 //! Stateful sets whose members have to be announced before they are added and removed: the contract of scale hooks, and
 //! the drivers that fulfil it.
 //!
-//! The next step follows from what is observed now (the StatefulSet, its pods and claims, and what the application
-//! reports about its members), and never from a stored step. So a crash is the same as a pass that ended at that point.
+//! The next step follows from the present state (the StatefulSet, its pods and claims, and the application's reports
+//! about its members), and never from a stored step. So a crash is the same as a pass that ended at that point.
 //!
-//! - [`workload`]: what the API server knows about a StatefulSet, and the little that only the status of the custom
-//!   resource remembers.
+//! - [`workload`]: the state of a StatefulSet in the API server, and the few facts that only the status of the custom
+//!   resource keeps.
 //! - [`driver`]: the decisions of a driver: one step at a time.
 //! - [`document`]: the declarations of a chart about its members.
 //! - [`driver_name`]: the names of drivers. [`secret`]: certificates and passwords, as Secrets contain them. [`config_maps`]: what
@@ -16,9 +16,9 @@
 //! - [`primary`]: the driver of databases with one primary and replicas.
 //! - [`drivers`]: drivers that a program registers.
 //! - [`rows`]: the tables of decisions of `etcd` and `primary`, as pages show them.
-//! - [`progress`]: what the status reports about members.
+//! - [`progress`]: the report about members in the status.
 //! - [`url`]: the ordinal that a URL belongs to.
-//! - [`substitute`]: what the operator inserts when it applies the StatefulSet.
+//! - [`substitute`]: the fields that the operator inserts when it applies the StatefulSet.
 
 pub mod conditions;
 pub mod config_maps;

@@ -1,4 +1,4 @@
-//! What the status reports about members: their number, the latches, and the plan with its phases and steps. It is
+//! The report about members in the status: their number, the latches, and the plan with its phases and steps. It is
 //! computed from observations, and no decision depends on it.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::document::{DriverName, Set};
 use super::primary::state::{ChangeKind, Latched};
 use super::workload::{Latch, Mode, Move, MoveKind, VolumeClaim, Workload};
 
-/// What a pass did with a stateful set.
+/// The actions of a pass on a stateful set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// Nothing: everything is as it should be.
@@ -24,7 +24,7 @@ pub enum Doing {
     Stopped {
         /// Reason of the condition.
         reason: &'static str,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
 }
@@ -48,14 +48,14 @@ pub struct MembersStatus {
     pub stopped: bool,
     /// The sets whose latches are written alone, before anything depends on them, and not with the rest of the status.
     pub latched_alone: Vec<String>,
-    /// Whether the chart has no members any more, so that the status must not mention them.
+    /// Whether the chart no longer has members, so that the status must not mention them.
     pub gone: bool,
 }
 
 impl MembersStatus {
     /// The members have not been observed.
     pub fn pending() -> Self {
-        let unready = Some(("Progressing", "its members are looked at next".to_owned()));
+        let unready = Some(("Progressing", "the operator looks at its members next".to_owned()));
         Self { unready, ..Self::default() }
     }
 
@@ -83,7 +83,7 @@ impl MembersStatus {
     }
 }
 
-/// What a `Status` document can show of a set.
+/// The facts about a set that a `Status` document can show.
 pub const FACTS: [&str; 13] = [
     "statefulSet",
     "size",
@@ -100,7 +100,7 @@ pub const FACTS: [&str; 13] = [
     "safeToFailOver",
 ];
 
-/// What the entry of a set has of its application, by its driver: the primary's.
+/// The part of a set's entry about its application, by its driver: the primary's.
 pub const DETAILS: [&str; 6] = ["primary", "safeToFailOver", "unsafeBecause", "members", "lastChange", "switchOver"];
 
 /// Lists of pods in `status.members`, as coreos' etcd-operator had them (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`).
@@ -195,7 +195,7 @@ pub fn enter(
     ];
     let mut facts: Map<String, Value> = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     if mode == Mode::Run {
-        // What is not so is absent from the status. While the set is paused, the status keeps what it has.
+        // Facts that do not hold are left out of the status. While the set is paused, the status keeps what it has.
         facts.extend(["phase", "currentVersion", "targetVersion"].map(|name| (name.to_owned(), Value::Null)));
     }
     facts.extend(reached.clone());
@@ -335,10 +335,10 @@ pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
         },
         _ if new.primary != old.primary => describe_primary(set, old.primary.as_ref(), new.primary.as_ref()),
         _ if new.recovery != old.recovery => describe_recovery(set, old, new),
-        _ if new.reclaimed != old.reclaimed => "note that writes are allowed again".to_owned(),
-        _ if new.since != old.since || new.stale != old.stale => "note who is waited for".to_owned(),
+        _ if new.reclaimed != old.reclaimed => "record that writes are allowed again".to_owned(),
+        _ if new.since != old.since || new.stale != old.stale => "record which members it waits for".to_owned(),
         _ if new.claims != old.claims || new.answered != old.answered => {
-            "note which claims are those of members".to_owned()
+            "record which claims belong to members".to_owned()
         }
         _ => format!("StatefulSet {} has {} replicas", set.target, new.replicas.unwrap_or_default()),
     }
@@ -370,17 +370,17 @@ fn describe_primary(set: &Set, old: Option<&Latched>, new: Option<&Latched>) -> 
         return format!("{} may acknowledge writes", name(*k));
     }
     if let Some(k) = old.ackers.difference(&new.ackers).next() {
-        return format!("{} acknowledges no writes any more", name(*k));
+        return format!("{} no longer acknowledges writes", name(*k));
     }
     if new.acks != old.acks {
         return format!("each write is on {} replicas before it is acknowledged", new.acks);
     }
     match &new.leaving {
         Some(leaving) if old.leaving.is_none() => {
-            format!("begin to take {} out of those that acknowledge", name(leaving.ordinal))
+            format!("begin to remove {} from the members that acknowledge", name(leaving.ordinal))
         }
-        Some(leaving) => format!("note what {} may have acknowledged", name(leaving.ordinal)),
-        None => "note which members have started".to_owned(),
+        Some(leaving) => format!("record the writes that {} may have acknowledged", name(leaving.ordinal)),
+        None => "record which members have started".to_owned(),
     }
 }
 
@@ -388,16 +388,17 @@ fn describe_recovery(set: &Set, old: &Latch, new: &Latch) -> String {
     let name = |ordinal: u32| format!("{}-{ordinal}", set.target);
     match (&old.recovery, &new.recovery) {
         (None, Some(begun)) => format!(
-            "{} continues without the others, as requested ({}): what only they had acknowledged is lost",
+            "{} continues without the others, as requested ({}): writes that only they had acknowledged are lost",
             name(begun.survivor),
             begun.statement
         ),
         (Some(ended), None) if new.replicas == Some(ended.survivor + 1) && new.position != old.position => format!(
-            "{} went on without the others: the cluster has a quorum again, and what only they had acknowledged is lost",
+            "{} continued without the others: the cluster has a quorum again, and writes that only they had \
+             acknowledged are lost",
             name(ended.survivor)
         ),
         (Some(_), None) => "a quorum is back by itself: no member continues alone".to_owned(),
-        _ => "note which pod does not yet know that it is alone".to_owned(),
+        _ => "record which pod does not yet know that it is alone".to_owned(),
     }
 }
 

@@ -131,7 +131,7 @@ fn phase_and_versions_are_those_of_coreos_and_of_etcd_the_lists_and_conditions_t
     assert_eq!(names, of_all);
 }
 
-/// What the driver knows of the application stays in the status while it is not asked.
+/// The driver's facts about the application stay in the status while the driver is not asked.
 #[test]
 fn details_are_entered_and_kept_while_the_application_is_not_asked() {
     let mut report = MembersStatus::default();

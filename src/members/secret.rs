@@ -33,13 +33,13 @@ impl<'a> Secret<'a> {
 
     /// The text of a key. The error says what is wrong with it.
     pub fn text(&self, key: &str) -> Result<String, String> {
-        String::from_utf8(self.bytes(key)?).map_err(|_| format!("key {key} of Secret {} is no text", self.name))
+        String::from_utf8(self.bytes(key)?).map_err(|_| format!("key {key} of Secret {} is not a text", self.name))
     }
 
     fn pem(&self, key: &str) -> Result<Vec<u8>, String> {
         let bytes = self.bytes(key)?;
         let is_pem = bytes.windows(11).any(|part| part == b"-----BEGIN ");
-        if is_pem { Ok(bytes) } else { Err(format!("key {key} of Secret {} is no PEM", self.name)) }
+        if is_pem { Ok(bytes) } else { Err(format!("key {key} of Secret {} is not PEM", self.name)) }
     }
 
     /// The certificates, by the keys of Secrets of type `kubernetes.io/tls`, or by those that coreos' etcd-operator
@@ -79,6 +79,6 @@ mod tests {
         let error = |entries: &[(&str, &str)]| secret(entries).tls().err().unwrap();
         assert_eq!(error(&[("etcd-client-ca.crt", a), ("etcd-client.crt", b)]), "Secret s has no key etcd-client.key");
         assert_eq!(error(&[("tls.crt", b)]), "Secret s has no key ca.crt");
-        assert_eq!(error(&[("ca.crt", "hidden")]), "key ca.crt of Secret s is no PEM");
+        assert_eq!(error(&[("ca.crt", "hidden")]), "key ca.crt of Secret s is not PEM");
     }
 }

@@ -1,4 +1,5 @@
-//! What the operator inserts when it applies a StatefulSet with members, and what it removes from its record.
+//! The fields that the operator inserts when it applies a StatefulSet with members, and those that it removes from its
+//! record.
 
 use serde_json::{Map, Value, json};
 
@@ -26,9 +27,9 @@ pub fn put(body: &mut Map<String, Value>, set: &Set, replicas: u32, start: u32, 
     child(metadata, "annotations").insert(STEPPED.into(), set.driver.as_str().into());
 }
 
-/// What has to be applied before the result of [`put`] if the StatefulSet was `found` with the API server's default for
-/// `rollingUpdate`. No manager owns this field, so no apply removes it, and the other type is invalid together with it.
-/// So the operator takes ownership first, with a partition that replaces no pod (tried on 1.36).
+/// The object that has to be applied before the result of [`put`] if the StatefulSet was `found` with the API server's
+/// default for `rollingUpdate`. No manager owns this field, so no apply removes it, and the other type is invalid
+/// together with it. So the operator takes ownership first, with a partition that replaces no pod (tried on 1.36).
 pub fn own_strategy(body: &Map<String, Value>, found: &Value) -> Option<Map<String, Value>> {
     found.pointer("/spec/updateStrategy/rollingUpdate")?;
     let mut body = body.clone();

@@ -33,7 +33,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// What is left of an earlier StatefulSet of this name. The first member has to wait for it: the old members would
+    /// The remains of an earlier StatefulSet of this name. The first member has to wait for it: the old members would
     /// answer under the names of the new ones.
     pub fn predecessor(&self) -> Option<String> {
         let pod = self.earlier.first().map(|name| format!("pod {name} of an earlier StatefulSet to go"));
@@ -142,7 +142,7 @@ pub struct WorkloadTarget {
 }
 
 impl WorkloadTarget {
-    /// So many members, whose claims go with them, and nothing that a user asked for.
+    /// This number of members, whose claims are deleted with them, and no request of a user.
     pub fn of(size: u32) -> Self {
         Self { size, mode: Mode::Run, delete_claims: true, adopt_claims: false, recover: None, switch_over: None }
     }
@@ -163,18 +163,18 @@ pub enum Mode {
 }
 
 /// The annotation with the uids of the objects for which the data of a cluster was replaced, with the newest first.
-/// Whoever writes it has removed all earlier data.
+/// The program that writes it has removed all earlier data.
 pub const REPLACED: &str = names::REPLACED_FOR;
 /// The StatefulSet's controller created a claim for a pod if the claim is at most this many seconds older than the pod.
 const MADE: i64 = 60;
 /// The maximum number of uids to remember.
 const REMEMBERED: usize = 10;
 
-/// What only the status of the custom resource remembers. Every driver finds here what it stored.
+/// The facts that only the status of the custom resource keeps. Every driver finds here what it stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Latch {
-    /// The first member has existed. From then on nothing may start a new cluster.
+    /// The first member has existed. After that, nothing is allowed to start a new cluster.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub bootstrapped: bool,
     /// The last `replicas` that the operator wrote (`S_last`).
@@ -194,7 +194,7 @@ pub struct Latch {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub stale: BTreeMap<u32, Vec<String>>,
     /// Uids of the claims that the members of an ordinal have or had, as long as these exist. No other claim is
-    /// deleted: a claim of the same name that was restored, or that belongs to somebody else, must not be deleted.
+    /// deleted: a claim of the same name that was restored, or that has another owner, must not be deleted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub claims: BTreeMap<u32, Vec<String>>,
     /// Uids of the claims with which the member of an ordinal has answered, also of those that are gone. The claim of a member whose volume
@@ -218,7 +218,7 @@ pub struct Latch {
     /// The last or current attempt to reclaim space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaimed: Option<Reclaimed>,
-    /// Who takes writes, and who acknowledges them.
+    /// The member that takes writes, and those that acknowledge them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary: Option<Latched>,
     /// The member that is being added, removed or restarted, for a driver that cannot ask the application which one it
@@ -279,8 +279,8 @@ impl Latch {
     }
 
     /// The claims with which members have answered, with those of the members that answer now. `members` have an ordinal; those that have
-    /// left are forgotten. The pod has to be ready, as a process of an earlier pod may still answer under its name, and to be younger than
-    /// its claims, as another one may use the volume of a claim that is gone.
+    /// left are forgotten. The pod has to be ready, as a process of an earlier pod may still answer under its name, and
+    /// to be younger than its claims, because an earlier pod may use the volume of a claim that is gone.
     pub fn answered_with(&self, workload: &Workload, members: &BTreeMap<u32, bool>) -> BTreeMap<u32, Vec<String>> {
         let of = |(ordinal, answers): (&u32, &bool)| {
             let claims = workload.claims.get(ordinal).filter(|claims| !claims.is_empty());
@@ -318,8 +318,8 @@ impl Latch {
             )
         } else {
             format!(
-                "claim {name} is there and no member is known to have had it: somebody made or restored it, and it is not deleted; delete \
-                 it, and the next member begins with an empty one"
+                "claim {name} exists, and no member is known to have had it: somebody made or restored it, so the \
+                 operator does not delete it; delete it, and the next member begins with an empty one"
             )
         }
     }

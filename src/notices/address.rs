@@ -43,11 +43,11 @@ fn refused_itself(address: IpAddr) -> Option<&'static str> {
         IpAddr::V6(six) => (six.is_unspecified(), six.is_unicast_link_local()),
     };
     match address {
-        _ if METADATA.contains(&address) => Some("it is that of a server of metadata"),
+        _ if METADATA.contains(&address) => Some("it is the address of a metadata server"),
         _ if address.is_loopback() => Some("it is a loopback address"),
         _ if link_local => Some("it is a link-local address"),
-        _ if this => Some("it is of this host"),
-        _ if address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST) => Some("it is that of a group"),
+        _ if this => Some("it is an address of this host"),
+        _ if address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST) => Some("it is a multicast address"),
         _ => None,
     }
 }

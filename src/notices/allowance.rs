@@ -10,7 +10,7 @@ pub const PER_NAMESPACE: usize = 1000;
 const NAMESPACES: usize = 10;
 const HOUR: i64 = 3600;
 
-/// What was sent in the last hour.
+/// The messages of the last hour.
 #[derive(Debug)]
 pub struct Allowance {
     per_namespace: usize,

@@ -1,4 +1,4 @@
-//! What changed of a custom resource between two looks.
+//! The changes of a custom resource between two checks.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::pods::{Exit, PodFacts};
 /// A change. It has no time and no number of attempts in it, so that the same again is known as the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What happened.
+    /// The event.
     pub event: NoticeEvent,
     /// The part of the release: `release`, `drift`, `operation NAME`, `Deployment/NAME` …
     pub subject: String,
@@ -32,7 +32,7 @@ pub enum Course {
     Flares,
     /// It is reported if it lasts for a while, and then until [`Course::Ends`].
     Lingers,
-    /// What began for this subject is over.
+    /// The problem of this subject is over.
     Ends,
 }
 
@@ -44,14 +44,17 @@ fn once(event: NoticeEvent, subject: &str, reason: String) -> Change {
 const RELEASE: &str = "release";
 const DRIFT: &str = "drift";
 
-/// What changed; `None` for a custom resource that is not there.
+/// The changes; `None` for a custom resource that is not there.
 pub fn changes(before: Option<&ResourceFacts>, after: Option<&ResourceFacts>) -> Vec<Change> {
     let nothing = ResourceFacts::default();
     match (before, after) {
         (None, None) => Vec::new(),
         (Some(before), Some(after)) if before.uid != after.uid && !before.uid.is_empty() => {
             let mut all = changes(Some(before), None);
-            all.extend(changes(Some(&ResourceFacts { uid: after.uid.clone(), ..Facts::default() }), Some(after)));
+            all.extend(changes(
+                Some(&ResourceFacts { uid: after.uid.clone(), ..ResourceFacts::default() }),
+                Some(after),
+            ));
             all
         }
         (Some(before), None) => {
@@ -171,7 +174,7 @@ fn of_certificates(before: &ResourceFacts, after: &ResourceFacts) -> Vec<Change>
         course: Course::Lingers,
         ..once(NoticeEvent::CertificateMissing, &subject(name), String::new())
     });
-    // With the release its certificates go: that is no recovery.
+    // The certificates are deleted with the release: that is not a recovery.
     let valid = before.certificates.difference(&after.certificates).filter(|_| after.revision > 0);
     missing.chain(valid.map(|name| ends(&subject(name)))).collect()
 }
@@ -240,8 +243,8 @@ fn how(exit: &Exit) -> String {
     }
 }
 
-/// What is remembered: a pod that was ready stays one that started, and what a member had last stays known while it has none: the last
-/// primary, and the last volume.
+/// The state to keep: a pod that was ready stays one that started, and the last primary and the last volume stay known
+/// while there is none.
 pub fn remembered(before: Option<&ResourceFacts>, mut after: ResourceFacts) -> ResourceFacts {
     for (name, new) in &mut after.pods {
         let old = before.and_then(|before| before.pods.get(name)).filter(|old| old.uid == new.uid);

@@ -1,4 +1,4 @@
-//! What a notice says.
+//! The content of a notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,11 +24,11 @@ pub const MAX_NAME: usize = 253;
 /// Bytes of a link.
 pub const MAX_URL: usize = 2048;
 
-/// What is written in `spec`.
+/// The content of `spec`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Spec {
-    /// Which custom resources of this namespace it is about; without it, all of them.
+    /// The custom resources of this namespace that it covers; without it, all of them.
     #[serde(default)]
     pub selector: Selector,
     /// Names of events; without it, those that docs/how-to/notices.md marks.
@@ -39,11 +39,11 @@ pub struct Spec {
     /// The words of the messages.
     #[serde(default)]
     pub template: Words,
-    /// What happens within this time of the first event is one message. 30s by default, at most 1h.
+    /// Events within this time of the first event are in one message. 30s by default, at most 1h.
     pub window: Option<String>,
-    /// What lasts is reported again after this time. 4h by default; 0 for never.
+    /// A problem that lasts is reported again after this time. 4h by default; 0 for never.
     pub repeat: Option<String>,
-    /// Messages in an hour. What is more waits, and is in one message. 30 by default, at most 100.
+    /// The maximum number of messages in an hour. Further events wait for one message. 30 by default, at most 100.
     pub max_per_hour: Option<u32>,
 }
 
@@ -66,13 +66,13 @@ pub struct Selector {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NoticeTarget {
-    /// A server of mail.
+    /// A mail server.
     pub smtp: Option<Smtp>,
     /// A receiver of HTTP.
     pub webhook: Option<Webhook>,
 }
 
-/// A server of mail.
+/// A mail server.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Smtp {
@@ -145,7 +145,7 @@ pub enum WebhookTls {
     None,
 }
 
-/// The shape of what is sent to a webhook.
+/// The format of messages to a webhook.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -238,7 +238,7 @@ impl Notice {
         for name in &spec.events {
             let event = NoticeEvent::parse(name).ok_or_else(|| {
                 let names: Vec<&str> = EVENTS[..EVENTS.len() - 1].iter().map(|known| known.name).collect();
-                format!("spec.events: {name:?} is none of {}", names.join(", "))
+                format!("spec.events: {name:?} must be one of {}", names.join(", "))
             })?;
             events.insert(event);
         }
@@ -268,7 +268,7 @@ impl Notice {
         self.events.iter().any(|event| event.is_of_pods())
     }
 
-    /// Whether it is about an event. The end of what was reported is always reported.
+    /// Whether it is about an event. The end of a reported problem is always reported.
     pub fn wants(&self, event: NoticeEvent) -> bool {
         event == NoticeEvent::Recovered || self.events.contains(&event)
     }
@@ -308,7 +308,7 @@ fn goal(target: NoticeTarget) -> Result<Goal, String> {
         NoticeTarget { smtp: Some(smtp), webhook: None } => {
             let field = "spec.target.smtp";
             if !is_host(&smtp.host) {
-                return Err(format!("{field}.host: it is no name of a host"));
+                return Err(format!("{field}.host: it is not the name of a host"));
             }
             if smtp.to.is_empty() || smtp.to.len() > MAX_LIST {
                 return Err(format!("{field}.to: give from 1 to {MAX_LIST} addresses"));
@@ -319,7 +319,7 @@ fn goal(target: NoticeTarget) -> Result<Goal, String> {
             }
             if smtp.auth.is_some() && smtp.tls == SmtpTls::None {
                 return Err(format!(
-                    "{field}.auth: anybody on the way could read the password; set tls to starttls or tls"
+                    "{field}.auth: the password would be sent unencrypted; set tls to starttls or tls"
                 ));
             }
             let port = smtp.port.unwrap_or(if smtp.tls == SmtpTls::Tls { 465 } else { 587 });
@@ -338,7 +338,7 @@ fn goal(target: NoticeTarget) -> Result<Goal, String> {
     }
 }
 
-/// Whether a text can be the name or the address of a host: nothing else can come to stand in a command or a header.
+/// Whether a text can be the name or the address of a host: a command or a header can contain nothing else.
 pub fn is_host(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= MAX_NAME
@@ -402,7 +402,10 @@ mod tests {
             (json!({"target": smtp(&json!({"from": "a@b.c>\r\nRCPT TO:<x@y.z"}))}), "spec.target.smtp.from"),
             (json!({"target": smtp(&json!({"to": []}))}), "spec.target.smtp.to"),
             (json!({"target": smtp(&json!({"to": ["nobody"]}))}), "spec.target.smtp.to"),
-            (json!({"target": smtp(&json!({"tls": "none", "auth": {"secretName": "a"}}))}), "could read the password"),
+            (
+                json!({"target": smtp(&json!({"tls": "none", "auth": {"secretName": "a"}}))}),
+                "password would be sent unencrypted",
+            ),
             (
                 json!({"target": {"webhook": {"url": "http://a.io"}}}),
                 "spec.target.webhook.url: it does not begin with https://",

@@ -31,7 +31,7 @@ pub enum NoticeEvent {
     Recovered,
 }
 
-/// What is known of an event.
+/// The facts about an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// The event.
@@ -48,7 +48,7 @@ const fn known(event: NoticeEvent, name: &'static str, by_default: bool, meaning
     Known { event, name, by_default, meaning }
 }
 
-/// All events. [`NoticeEvent::Recovered`] is the last: it cannot be chosen, since the end of what was reported is always
+/// All events. [`NoticeEvent::Recovered`] is the last: it cannot be chosen, because the end of a reported problem is always
 /// reported.
 pub const EVENTS: [Known; 25] = [
     known(NoticeEvent::Installed, "Installed", true, "The API server has taken the objects of a new release."),
@@ -85,9 +85,9 @@ pub const EVENTS: [Known; 25] = [
         NoticeEvent::DriftRepaired,
         "DriftRepaired",
         true,
-        "Objects that somebody changed or deleted are again as the release says.",
+        "The operator restored objects that somebody changed or deleted.",
     ),
-    known(NoticeEvent::Contested, "Contested", true, "Somebody else writes the same fields again and again."),
+    known(NoticeEvent::Contested, "Contested", true, "Another client writes the same fields again and again."),
     known(NoticeEvent::MemberJoined, "MemberJoined", true, "A member of a StatefulSet with members joined."),
     known(NoticeEvent::MemberLeft, "MemberLeft", true, "A member left."),
     known(
@@ -113,7 +113,7 @@ pub const EVENTS: [Known; 25] = [
         NoticeEvent::ResultSucceeded,
         "ResultSucceeded",
         false,
-        "The pod of a custom resource that stands for a run, such as `EtcdBackup`, did its work.",
+        "The pod of a custom resource that represents a run, such as `EtcdBackup`, succeeded.",
     ),
     known(NoticeEvent::ResultFailed, "ResultFailed", true, "The pod of such a custom resource failed."),
     known(
@@ -135,7 +135,7 @@ pub const EVENTS: [Known; 25] = [
         false,
         "A container of a pod used more memory than its limit.",
     ),
-    known(NoticeEvent::Recovered, "Recovered", true, "What was reported is over. Always sent."),
+    known(NoticeEvent::Recovered, "Recovered", true, "A reported problem is over. Always sent."),
 ];
 
 impl NoticeEvent {

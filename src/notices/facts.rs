@@ -1,4 +1,4 @@
-//! What is so of a custom resource, as far as notices are about it: a small document that the status of each notice keeps.
+//! The state of a custom resource, as far as notices report it: a small document that the status of each notice keeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ pub struct ResourceFacts {
     /// Whether `Ready` is `True`.
     #[serde(skip_serializing_if = "is_false")]
     pub ready: bool,
-    /// Whether somebody else writes the same fields.
+    /// Whether another client writes the same fields.
     #[serde(skip_serializing_if = "is_false")]
     pub contested: bool,
     /// How many repairs were made, see [`REPAIRS`].
@@ -100,11 +100,11 @@ pub struct Problem {
 /// How grave a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// What is deployed does not work.
+    /// The deployed objects do not work.
     NotReady,
     /// A write failed, and is tried again.
     Failed,
-    /// Nothing is tried any more.
+    /// The operator no longer tries.
     Stalled,
 }
 
@@ -212,7 +212,7 @@ fn problem(conditions: Conditions<'_>) -> Option<Problem> {
     if ON_ITS_WAY.contains(&of) {
         return None;
     }
-    // `KIND NAME: words of others`. What others say may quote a log or a value; the object is named by the chart.
+    // `KIND NAME: words of others`. Texts from other sources may quote a log or a value; the chart names the object.
     let about = unready.message().split_once(": ").map_or("", |(about, _)| about);
     let about = if matches!(of, "Failed" | "Missing") { word(about) } else { String::new() };
     Some(Problem { stage: Stage::NotReady, reason: word(of), about })

@@ -242,7 +242,7 @@ fn number_length(rest: &str) -> Result<usize, String> {
     let is_whole = !rest[length..].starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
     let has_fraction = rest[length..].strip_prefix('.').is_some_and(|r| r.starts_with(|c: char| c.is_ascii_digit()));
     if length > DIGITS || !is_whole || has_fraction {
-        return Err(format!("a number is a whole one of at most {DIGITS} digits here"));
+        return Err(format!("a number must be a whole number of at most {DIGITS} digits here"));
     }
     Ok(length)
 }
@@ -293,8 +293,8 @@ mod tests {
             ("{{ name.upper() }}", "\"(\" where the tag is expected to end"),
             ("{{ range(10) }}", "\"(\" where the tag is expected to end"),
             ("{{ 1234567890 }}", "at most 9 digits"),
-            ("{{ 1.5 }}", "whole one"),
-            ("{{ 1e9 }}", "whole one"),
+            ("{{ 1.5 }}", "whole number"),
+            ("{{ 1e9 }}", "whole number"),
             ("{{ }}", "the end of the tag where a text or a number"),
             ("{{ name", "a tag has no }}"),
             ("{# a", "a comment has no #}"),

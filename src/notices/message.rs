@@ -10,7 +10,7 @@ use crate::plan::reasons::REASONS;
 /// Bytes of a subject.
 const MAX_SUBJECT: usize = 250;
 
-/// Who sends.
+/// The sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender<'s> {
     /// The namespace of the notice.
@@ -108,7 +108,7 @@ fn parts(release: &str) -> (&str, &str, &str) {
     (kind, group, name)
 }
 
-/// What a reason means, without links.
+/// The meaning of a reason, without links.
 fn meaning(reason: &str) -> String {
     let found = REASONS.iter().find(|known| known.name == reason).map_or("", |known| known.meaning);
     // `[text](link)`

@@ -1,11 +1,12 @@
 //! `Notice`: messages to people about what happens to the releases of a namespace.
 //!
-//! Here is what decides: what a notice says ([`document`]), what is so of a custom resource and its pods ([`facts`], [`pods`]), what changed
-//! between two looks ([`changes`]), which messages follow ([`state`]) and their words ([`message`], [`mail`], [`webhook`]).
-//! `reconcile/notices` looks, stores and sends.
+//! This module decides: it has the content of a notice ([`document`]), the state of a custom resource and its pods
+//! ([`facts`], [`pods`]), the changes between two checks ([`changes`]), the messages that follow ([`state`]) and their
+//! words ([`message`], [`mail`], [`webhook`]). `reconcile/notices` looks, stores and sends.
 //!
-//! A notice follows states and not events: what was last seen of each release, and the messages that are not sent yet, are in the status of
-//! the notice, written together. So nothing is lost while the operator is away, and nothing is sent for what was so before.
+//! A notice follows states and not events: the last seen state of each release, and the messages that are not sent yet,
+//! are in the status of the notice, written together. So nothing is lost while the operator is away, and nothing is
+//! sent for an old state.
 
 pub mod address;
 pub mod allowance;

@@ -1,4 +1,4 @@
-//! What is so of a pod.
+//! The state of a pod.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::facts::{short, word};
 use crate::object::conditions::Conditions;
 
-/// What a notice remembers of a pod.
+/// The state of a pod that a notice keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodFacts {
     /// The beginning of its uid.
@@ -44,7 +44,7 @@ pub struct Exit {
 }
 
 impl PodFacts {
-    /// What a pod is, and its name; `None` for one without a controller.
+    /// The kind of a pod, and its name; `None` for one without a controller.
     pub fn of(pod: &Value) -> Option<(String, Self)> {
         let metadata = pod.get("metadata")?;
         let name = metadata.get("name")?.as_str()?;

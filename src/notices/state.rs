@@ -1,7 +1,9 @@
-//! What a notice has seen and has to send: the data in its status, and how a change enters it.
+//! The events that a notice has seen, and the messages that it has to send: the data in its status, and how a change
+//! enters it.
 //!
 //! A change and the message about it are entered together, and written in one request before anything is sent. A message is removed after
-//! its target took it. A message takes changes until it is due; from then on it stays as it is, so that a second attempt sends the same.
+//! its target took it. A message accepts changes until it is due. After that it stays as it is, so that a second
+//! attempt sends the same.
 
 use std::collections::BTreeMap;
 
@@ -43,11 +45,11 @@ pub struct NoticeState {
     pub since: i64,
     /// The number of the next message.
     pub next: u64,
-    /// What was last seen, by `Kind.group/name`.
+    /// The last seen state, by `Kind.group/name`.
     pub releases: BTreeMap<String, ResourceFacts>,
-    /// What lasts and was reported, by release and subject.
+    /// Problems that last and were reported, by release and subject.
     pub incidents: BTreeMap<String, Incident>,
-    /// What is reported if it lasts, by release and subject.
+    /// Problems that are reported if they last, by release and subject.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub pending: BTreeMap<String, Pending>,
     /// The messages that were not taken yet, the oldest first.
@@ -58,7 +60,7 @@ pub struct NoticeState {
     pub left_out: u64,
     /// The pods of the custom resources were looked at.
     pub knows_pods: bool,
-    /// What came of the templates, if they failed.
+    /// The error of the templates, if they failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub templates: Option<TemplateFailures>,
 }
@@ -99,7 +101,7 @@ pub struct Incident {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pending {
-    /// What it would be.
+    /// The event that it would be.
     pub event: NoticeEvent,
     /// Its reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -116,20 +118,20 @@ pub struct Entry {
     pub id: String,
     /// When it is sent, in seconds since 1970. Until then it takes changes.
     pub due: i64,
-    /// What it says.
+    /// Its text.
     pub lines: Vec<Line>,
     /// How many changes it counts and does not describe.
     #[serde(default)]
     pub more: u64,
 }
 
-/// What a message says of one thing.
+/// The part of a message about one thing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
     /// `Kind.group/name`.
     pub release: String,
-    /// What happened.
+    /// The event.
     pub event: NoticeEvent,
     /// To which part.
     pub subject: String,
@@ -170,11 +172,11 @@ impl<'de> Deserialize<'de> for NoticeEvent {
 pub struct Look {
     /// `Kind.group/name`.
     pub release: String,
-    /// What is so; `None` if it is gone.
+    /// The state; `None` if it is gone.
     pub facts: Option<ResourceFacts>,
     /// When it was made, in seconds since 1970.
     pub created: i64,
-    /// It is the first look with the present spec: what is so already is not news.
+    /// It is the first check with the present spec: an existing state is not news.
     pub is_first: bool,
 }
 
@@ -201,7 +203,7 @@ pub struct Times {
 }
 
 impl NoticeState {
-    /// From a status. What cannot be read counts as absent: then nothing is known, and nothing old is sent.
+    /// From a status. A field that cannot be read counts as absent: then nothing is known, and nothing old is sent.
     pub fn read(status: Option<&Value>) -> Self {
         status
             .and_then(|status| status.get("state"))
@@ -224,7 +226,7 @@ impl NoticeState {
         (known.count >= MAX_TEMPLATE_FAILURES).then_some(&*known.why)
     }
 
-    /// Enters what is so of a custom resource.
+    /// Enters the state of a custom resource.
     pub fn look(&mut self, look: Look, turn: &Turn<'_>) {
         let Look { release, facts, created, is_first } = look;
         let before = self.releases.get(&release).cloned();
@@ -248,7 +250,7 @@ impl NoticeState {
         }
     }
 
-    /// Forgets a custom resource that the notice is not about any more. No message reports that.
+    /// Forgets a custom resource that the notice no longer covers. No message reports that.
     pub fn forget(&mut self, release: &str) {
         let of = format!("{release}|");
         self.incidents.retain(|key, _| !key.starts_with(&of));
@@ -284,7 +286,7 @@ impl NoticeState {
         let known = self.incidents.get_mut(key);
         if let Some(incident) = known.filter(|known| flares && known.event == change.event) {
             incident.last = turn.now;
-            // Whatever message is still open counts it; else it is counted for the next one.
+            // An open message counts it; if there is none, the next message counts it.
             let line = self.outbox.last_mut().filter(|entry| turn.now < entry.due).and_then(|entry| {
                 entry
                     .lines
@@ -408,7 +410,8 @@ impl NoticeState {
                 return None;
             }
             self.recent.retain(|due| *due > turn.now - HOUR);
-            // The hour's last message waits for the first to be an hour old, and takes all that happens meanwhile.
+            // The last message of an hour waits until the first is an hour old, and takes all events that happen
+            // meanwhile.
             let first = self.recent.len().checked_sub(turn.notice.cap).map(|at| self.recent[at] + HOUR);
             let due = first.unwrap_or(0).max(turn.now + turn.notice.window);
             self.recent.push(due);

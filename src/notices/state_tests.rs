@@ -29,7 +29,7 @@ fn notice(more: &Value) -> Notice {
     Notice::read(&json!({"spec": spec})).unwrap()
 }
 
-/// A notice at work: what is looked at, and the time.
+/// A notice at work: the objects that it checks, and the time.
 struct Run {
     notice: Notice,
     state: NoticeState,
@@ -38,12 +38,12 @@ struct Run {
 
 impl Run {
     fn new(more: &Value) -> Self {
-        Self { notice: notice(more), state: NoticeState { since: 100, ..State::default() }, now: 1000 }
+        Self { notice: notice(more), state: NoticeState { since: 100, ..NoticeState::default() }, now: 1000 }
     }
 
     fn turn(&mut self, act: impl FnOnce(&mut NoticeState, &Turn<'_>)) {
         act(&mut self.state, &Turn { notice: &self.notice, uid: "uid", now: self.now, times: TIMES });
-        // As after a restart: all that counts is in the status.
+        // As after a restart: everything that counts is in the status.
         let text = json!({"state": self.state}).to_string();
         self.state = NoticeState::read(Some(&serde_json::from_str(&text).unwrap()));
     }
@@ -56,7 +56,11 @@ impl Run {
     fn is(&mut self, revision: u64, problem: Option<&str>) {
         let problem =
             problem.map(|reason| Problem { stage: Stage::Failed, reason: reason.into(), about: String::new() });
-        self.see("Web.a/x", Some(ResourceFacts { uid: "u".into(), revision, problem, ..Facts::default() }), 500);
+        self.see(
+            "Web.a/x",
+            Some(ResourceFacts { uid: "u".into(), revision, problem, ..ResourceFacts::default() }),
+            500,
+        );
     }
 
     /// Sends what is due: the events of each message, with counts.
@@ -78,10 +82,10 @@ impl Run {
 #[test]
 fn what_was_so_before_is_not_sent() {
     let mut run = Run::new(&json!({}));
-    run.see("Web.a/old", Some(ResourceFacts { uid: "u".into(), revision: 4, ..Facts::default() }), 50);
+    run.see("Web.a/old", Some(ResourceFacts { uid: "u".into(), revision: 4, ..ResourceFacts::default() }), 50);
     assert!(run.state.outbox.is_empty());
-    // What changes later is, and one that is new is followed from the start.
-    run.see("Web.a/old", Some(ResourceFacts { uid: "u".into(), revision: 5, ..Facts::default() }), 50);
+    // Later changes are, and a new one is followed from the start.
+    run.see("Web.a/old", Some(ResourceFacts { uid: "u".into(), revision: 5, ..ResourceFacts::default() }), 50);
     run.is(1, None);
     assert_eq!(run.after(30), [[(NoticeEvent::Upgraded, 1), (NoticeEvent::Installed, 1)]]);
     run.is(1, None);
@@ -121,7 +125,7 @@ fn crashed(pods: u64, restarts: u64) -> ResourceFacts {
     let last = Some(Exit { container: "c".into(), code: 1, reason: "Error".into() });
     let pod = PodFacts { uid: "p".into(), workload: "Deployment/w".into(), restarts, last, ..PodFacts::default() };
     let pods = (0..pods).map(|n| (format!("w-{n}"), pod.clone())).collect();
-    ResourceFacts { uid: "u".into(), pods, ..Facts::default() }
+    ResourceFacts { uid: "u".into(), pods, ..ResourceFacts::default() }
 }
 
 #[test]
@@ -149,9 +153,9 @@ fn five_hundred_pods_that_crash_are_few_messages_which_count_all() {
 fn an_hour_has_a_limit_and_the_last_message_counts_the_rest() {
     let mut run = Run::new(&json!({"maxPerHour": 3}));
     let mut messages = Vec::new();
-    run.see("Web.a/x", Some(ResourceFacts { uid: "u".into(), ..Facts::default() }), 500);
+    run.see("Web.a/x", Some(ResourceFacts { uid: "u".into(), ..ResourceFacts::default() }), 500);
     for repairs in 1..=100 {
-        run.see("Web.a/x", Some(ResourceFacts { uid: "u".into(), repairs, ..Facts::default() }), 500);
+        run.see("Web.a/x", Some(ResourceFacts { uid: "u".into(), repairs, ..ResourceFacts::default() }), 500);
         messages.extend(run.after(31));
     }
     assert_eq!(messages.len(), 3, "{messages:?}");
@@ -165,7 +169,7 @@ fn a_target_that_takes_nothing_for_long_costs_little_and_nothing_is_lost() {
     let mut run = Run::new(&json!({"maxPerHour": 100, "window": "10s"}));
     let mut sum = 0;
     for n in 0..500_u64 {
-        let facts = ResourceFacts { uid: "u".into(), revision: 1, ..Facts::default() };
+        let facts = ResourceFacts { uid: "u".into(), revision: 1, ..ResourceFacts::default() };
         run.see(&format!("Web.a/x{n}"), Some(facts), 500);
         run.now += 1;
         run.see(&format!("Web.a/x{n}"), None, 500);
@@ -200,7 +204,11 @@ fn a_certificate_is_reported_if_it_stays_missing_and_its_end_if_it_was_reported(
     let mut run = Run::new(&json!({}));
     let see = |run: &mut Run, is_missing: bool| {
         let certificates = is_missing.then(|| "web".to_owned()).into_iter().collect();
-        run.see("Web.a/x", Some(ResourceFacts { uid: "u".into(), revision: 1, certificates, ..Facts::default() }), 500);
+        run.see(
+            "Web.a/x",
+            Some(ResourceFacts { uid: "u".into(), revision: 1, certificates, ..ResourceFacts::default() }),
+            500,
+        );
     };
     see(&mut run, false);
     run.after(30);
@@ -221,7 +229,7 @@ fn a_certificate_is_reported_if_it_stays_missing_and_its_end_if_it_was_reported(
     see(&mut run, false);
     assert_eq!(run.after(30), [[(NoticeEvent::Recovered, 1)]]);
     assert!(run.state.incidents.is_empty() && run.state.pending.is_empty());
-    // What goes with its release is forgotten.
+    // State that is deleted with its release is forgotten.
     see(&mut run, true);
     run.see("Web.a/x", None, 500);
     assert!(run.state.pending.is_empty());

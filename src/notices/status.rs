@@ -21,7 +21,7 @@ pub enum NoticeReason {
     SendFailed,
     /// The notices of the namespace, or all of them, have written to as many people as they can in an hour. Messages wait.
     Limited,
-    /// A template failed for three messages in a row. Messages have the usual words until the spec changes.
+    /// A template failed for three messages in a row. Messages have the default text until the spec changes.
     TemplateFailed,
 }
 
@@ -39,7 +39,7 @@ impl NoticeReason {
     }
 }
 
-/// What is so of a notice.
+/// The state of a notice.
 #[derive(Clone, Debug)]
 pub struct NoticeReport<'r> {
     /// Its generation.

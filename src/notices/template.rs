@@ -16,7 +16,7 @@ use minijinja::{Environment, Error, ErrorKind, filters};
 use super::grammar;
 use crate::harm;
 
-/// What rendering a template can take.
+/// The limits of rendering a template.
 #[derive(Clone, Copy, Debug)]
 pub struct NoticeLimits {
     /// Instructions of minijinja.
@@ -99,7 +99,7 @@ impl Template {
     }
 }
 
-/// What one rendering has taken.
+/// The resources that one rendering has used.
 struct Meter {
     limits: NoticeLimits,
     filtered: AtomicUsize,
@@ -158,7 +158,7 @@ impl io::Write for Output<'_> {
 fn join(list: &Value, between: Option<&str>, meter: &Meter) -> Result<String, Error> {
     let between = between.unwrap_or(", ");
     let wrong = || {
-        let what = format!("join takes a list of texts or numbers, with at most {SEPARATOR} bytes between");
+        let what = format!("join takes a list of texts or numbers, and a separator of at most {SEPARATOR} bytes");
         Error::new(ErrorKind::InvalidOperation, what)
     };
     if list.kind() != ValueKind::Seq || between.len() > SEPARATOR {

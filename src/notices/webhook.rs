@@ -35,7 +35,7 @@ impl Url {
     /// What is wrong with it.
     pub fn read(text: &str, tls: WebhookTls) -> Result<Self, String> {
         if text.len() > MAX_URL || !text.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(format!("it has more than {MAX_URL} bytes, or one that is no part of a link"));
+            return Err(format!("it has more than {MAX_URL} bytes, or one that is not allowed in a link"));
         }
         let (secure, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://"), tls) {
             (Some(rest), _, _) => (true, rest),
@@ -60,7 +60,7 @@ impl Url {
             return Err("it has no host, or a user".to_owned());
         }
         let port = match port {
-            Some(port) => port.parse().map_err(|_| "its port is no number".to_owned())?,
+            Some(port) => port.parse().map_err(|_| "its port is not a number".to_owned())?,
             None => {
                 if secure {
                     443
@@ -118,7 +118,7 @@ pub fn body(message: &Message, format: WebhookFormat) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// What `POST /api/v2/alerts` of Alertmanager takes. What is over has an end.
+/// The body of `POST /api/v2/alerts` of Alertmanager. An alert that is over has an end.
 fn alerts(facts: &Value) -> Value {
     let lines = facts["lines"].as_array().map_or(&[][..], Vec::as_slice);
     let alert = |line: &Value| {

@@ -37,8 +37,8 @@ impl FieldPath {
         }
         let wrong = || {
             format!(
-                "{text:?} is no path: it is like .status.phase, with [0] for an item, ['a.b/c'] for a key with dots, and \
-                 [?(@.type==\"Ready\")] for the first item with such a field"
+                "{text:?} is not a path: a path is like .status.phase, with [0] for an item, ['a.b/c'] for a key with \
+                 dots, and [?(@.type==\"Ready\")] for the first item with such a field"
             )
         };
         let mut steps = Vec::new();
@@ -162,7 +162,7 @@ mod tests {
             ["", "status", ".", ".a..b", ".a[", ".a[x]", ".a[-1]", ".a['']", ".a[?(@.b==c)]", ".a b", "[0", ".a[+1]"]
         {
             let why = FieldPath::parse(path).unwrap_err();
-            assert!(why.contains("is no path"), "{path}: {why}");
+            assert!(why.contains("is not a path"), "{path}: {why}");
         }
         assert!(FieldPath::parse(&".a".repeat(17)).unwrap_err().contains("the limit is 16"));
         assert!(FieldPath::parse(&format!(".{}", "a".repeat(300))).unwrap_err().contains("the limit is 256"));

@@ -145,7 +145,7 @@ pub fn parse_manifest(text: &str) -> Result<Vec<Object>, String> {
     Ok(objects)
 }
 
-/// Whether an object stands for its items: a `List`, or the list of a kind, such as a `RoleList`.
+/// Whether an object represents its items: a `List`, or the list of a kind, such as a `RoleList`.
 fn is_list(kind: &str, body: &Map<String, Value>) -> bool {
     kind.ends_with("List") && body.get("items").is_some_and(Value::is_array)
 }

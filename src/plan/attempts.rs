@@ -20,7 +20,7 @@ pub enum Retry {
     Never,
     /// As often as [`MAX_ATTEMPTS`] says: the API server or a hook refused the release.
     Bounded,
-    /// Without end, with growing pauses: what is missing is outside the release, such as a right or a kind.
+    /// Without end, with growing pauses: the missing thing is outside the release, such as a right or a kind.
     Always,
 }
 

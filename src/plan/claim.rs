@@ -1,4 +1,4 @@
-//! Who owns an object that exists before we apply it.
+//! The owner of an object that exists before we apply it.
 
 use serde_json::Value;
 
@@ -21,8 +21,8 @@ pub enum Ownership {
     Refused(String),
 }
 
-/// Whose an object is, from its `metadata`. `is_live` returns whether a release of this namespace and name exists: its objects are never
-/// taken over.
+/// The owner of an object, from its `metadata`. `is_live` returns whether a release of this namespace and name exists:
+/// its objects are never taken over.
 pub fn ownership(
     metadata: &Value,
     owner: &Owner,
@@ -70,9 +70,10 @@ pub fn ownership(
     }
 }
 
-/// Whether a hook of Helm made an object that names no owner: Helm marks the objects of hooks with nothing but the annotations that the
-/// chart gives them. `created` has the times at which those records of the release were written that name the object as a hook. Helm writes
-/// a record before the hooks of its revision run, and the API server sets both times, so an older object is somebody else's.
+/// Whether a hook of Helm made an object that names no owner: Helm marks the objects of hooks only with the annotations
+/// that the chart gives them. `created` has the times at which those records of the release were written that name the
+/// object as a hook. Helm writes a record before the hooks of its revision run, and the API server sets both times, so
+/// an older object belongs to another client.
 pub fn is_left_by_helm(object: &Value, created: &[&str]) -> bool {
     let at = |text: &str| text.parse::<jiff::Timestamp>().ok();
     let metadata = metadata(object);
@@ -83,8 +84,8 @@ pub fn is_left_by_helm(object: &Value, created: &[&str]) -> bool {
     is_hook && !managers::is_by_kubectl(managed) && made.is_some_and(is_younger)
 }
 
-/// Whether an object says, in its `metadata`, that it belongs to this custom resource: by an owner reference, or where none is possible by
-/// the annotations that stand for it. Only such an object is ever deleted.
+/// Whether an object says, in its `metadata`, that it belongs to this custom resource: by an owner reference, or, where
+/// none is possible, by the annotations that replace it. Only such an object is ever deleted.
 pub fn is_marked(metadata: &Value, owner: &Owner) -> bool {
     let references = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let mut uids = references.filter_map(|reference| reference.get("uid").and_then(Value::as_str));
@@ -176,7 +177,7 @@ mod tests {
             ("for an earlier revision", object(at, true, "helm"), &[later, at], true),
             ("it is older than the record", object(at, true, "helm"), &[later], false),
             ("no record names it", object(at, true, "helm"), &[], false),
-            ("it is no hook", object(at, false, "helm"), &[at], false),
+            ("it is not a hook", object(at, false, "helm"), &[at], false),
             ("helm-operator under its own name", object(at, true, "nginx-operator"), &[at], true),
             ("somebody made it by hand", object(at, true, "kubectl-create"), &[at], false),
         ] {

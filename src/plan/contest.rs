@@ -29,7 +29,7 @@ struct Fight {
     repairs: Vec<i64>,
     /// The fields that every repair since the first look concerned. Empty if somebody deletes the object itself.
     fields: Option<Vec<Survivor>>,
-    /// Seconds; 0 while it is no contest.
+    /// Seconds; 0 if there is no contest.
     pause: i64,
     /// The next repair.
     until: i64,
@@ -101,13 +101,14 @@ impl Contest {
         let contested = |(id, fight): (&ObjectId, &Fight)| {
             let of = |field: &Survivor| format!("{} with {}", field.path, field.manager);
             let fields = fight.fields.iter().flatten().take(NAMED).map(of).collect::<Vec<_>>().join(", ");
-            let what = if fields.is_empty() { "itself with somebody who deletes it".to_owned() } else { fields };
+            let what =
+                if fields.is_empty() { "itself with another client, which deletes it".to_owned() } else { fields };
             (fight.pause > 0).then(|| format!("{id}: {what}"))
         };
         let all: Vec<String> = self.0.iter().filter_map(contested).take(NAMED).collect();
-        let text = format!("contested, and repaired more rarely: {}", all.join("; "));
+        let text = format!("contested, and repaired less often: {}", all.join("; "));
         let rules = self.rules();
-        let hint = format!(". To leave the fields to others, set the annotation {IGNORE_DRIFT}: '{rules}'");
+        let hint = format!(". To leave the fields to other clients, set the annotation {IGNORE_DRIFT}: '{rules}'");
         (!all.is_empty()).then(|| if rules == "[]" { text } else { text + &hint })
     }
 }
@@ -143,8 +144,9 @@ mod tests {
     fn the_fifth_repair_of_a_field_in_a_minute_makes_a_contest() {
         let (mut contest, began) = fought(100..105, |_| "data.a".into());
         assert_eq!(began, [104]);
-        let expected = "contested, and repaired more rarely: ConfigMap a: data.a with rival. To leave the fields to others, set the \
-                        annotation tillerman.dev/ignore-drift: '[{\"target\":{\"kind\":\"ConfigMap\",\"name\":\"a\"},\"paths\":[\"/data.a\"]}]'";
+        let expected = "contested, and repaired less often: ConfigMap a: data.a with rival. To leave the fields to \
+                        other clients, set the annotation tillerman.dev/ignore-drift: \
+                        '[{\"target\":{\"kind\":\"ConfigMap\",\"name\":\"a\"},\"paths\":[\"/data.a\"]}]'";
         assert_eq!(contest.describe().unwrap(), expected);
         assert!(contest.contested(113).contains(&id()));
         assert!(contest.contested(114).is_empty());
@@ -174,6 +176,6 @@ mod tests {
         let mut contest = Contest::default();
         let began = (0..LIMIT).map(|_| contest.repaired(&id(), 5, Some(Vec::new()))).filter(|b| *b).count();
         assert_eq!(began, 1);
-        assert!(contest.describe().unwrap().ends_with("ConfigMap a: itself with somebody who deletes it"));
+        assert!(contest.describe().unwrap().ends_with("ConfigMap a: itself with another client, which deletes it"));
     }
 }

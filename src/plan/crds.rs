@@ -1,5 +1,5 @@
-//! What happens to the definitions in `crds/` of a chart, by the switch `crds`. Helm creates those that are missing and never
-//! changes one; Flux has the same choice (`Skip`, `Create`, `CreateReplace`). None is ever deleted.
+//! The steps for the definitions in `crds/` of a chart, by the switch `crds`. Helm creates those that are missing and
+//! never changes one; Flux has the same choice (`Skip`, `Create`, `CreateReplace`). None is ever deleted.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::kind::switches::Crds;
 pub struct Definition {
     /// As the chart has it.
     pub body: Map<String, Value>,
-    /// What.
+    /// The step.
     pub action: CrdAction,
 }
 

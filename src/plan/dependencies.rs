@@ -1,4 +1,4 @@
-//! Custom resources that need others: what is taken from them, and whether a release waits.
+//! Custom resources that need others: the values that they take from them, and whether a release waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub const READY: &str = "DependenciesReady";
 /// Custom resources that are looked at to find a cycle.
 const MAX_VISITED: usize = 200;
 
-/// What is known of a custom resource that another needs.
+/// The facts about a custom resource that another one needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DependencyState {
     /// Not yet whether it exists.
@@ -133,7 +133,7 @@ pub fn together(needed: &[Needed], is_installed: bool) -> Result<Vec<(String, Va
     Ok(needed.iter().filter_map(|needed| needed.values.clone()).flatten().collect())
 }
 
-/// What changes of an installed release wait for: dependencies with `upgradeAfter` that are not ready.
+/// The dependencies that changes of an installed release wait for: those with `upgradeAfter` that are not ready.
 pub fn hold(needed: &[Needed]) -> Option<Refusal> {
     let waiting: Vec<String> = needed.iter().filter(|needed| needed.upgrade_after).filter_map(Needed::says).collect();
     let message = || {
@@ -203,7 +203,7 @@ pub fn cycle<K: Ord + Clone>(start: &K, mut needs: impl FnMut(&K) -> Vec<K>) -> 
 
 /// The refusal of a custom resource in a cycle, whose members are named by kind and name.
 pub fn refuse_cycle(way: &[String]) -> Refusal {
-    let message = format!("{}: each of them waits for the next. Remove one of these dependencies", way.join(" → "));
+    let message = format!("{}: each of them waits for the next one. Remove one of these dependencies", way.join(" → "));
     Refusal { reason: CYCLE, message }
 }
 

@@ -1,4 +1,4 @@
-//! The fields of the status that a chart names in its `Status` documents: their values, from what is known.
+//! The fields of the status that a chart names in its `Status` documents: their values, from the known facts.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub enum FoundField {
     Unknown,
 }
 
-/// What is known of a release.
+/// The facts about a release.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     /// The namespace of the release.
@@ -30,7 +30,7 @@ pub struct Seen<'a> {
     pub inventory: Option<&'a Inventory>,
     /// Those that the caches know.
     pub live: &'a BTreeMap<ObjectId, Live>,
-    /// What the pass found about members, if it looked at them.
+    /// The pass's findings about members, if it looked at them.
     pub members: Option<&'a MembersStatus>,
 }
 
@@ -75,7 +75,7 @@ pub fn is_news(fields: &[(String, FoundField)], status: &Map<String, Value>) -> 
     })
 }
 
-/// Enters the values into a status, and removes those that the chart does not name any more.
+/// Enters the values into a status, and removes those that the chart no longer names.
 pub fn enter(status: &mut Map<String, Value>, fields: &[(String, FoundField)]) {
     let is_named = |name: &str| fields.iter().any(|(field, _)| field == name);
     let left: Vec<String> = names_in(status).filter(|name| !is_named(name)).map(str::to_owned).collect();
@@ -181,7 +181,7 @@ mod tests {
         assert!(!is_news(&found, &status));
         remove(&mut status);
         assert_eq!(Value::Object(status), json!({"conditions": [], "release": {"revision": 1}}));
-        // An object of somebody else shows nothing, and neither does one that is not known.
+        // An object of another owner shows nothing, and neither does an unknown object.
         let found = evaluate(&document, &Seen { members: None, ..seen }, |_| false);
         assert!(found[1..].iter().all(|(_, found)| *found == FoundField::Unknown), "{found:?}");
     }

@@ -110,7 +110,7 @@ pub struct Hook {
     body: Map<String, Value>,
     /// Digest of its manifest.
     digest: String,
-    /// What the record says of it.
+    /// Its state in the record.
     record: HookRecord,
 }
 
@@ -157,7 +157,7 @@ impl Hook {
         matches!((&**group, &**kind), ("batch", "Job") | ("", "Pod")) || self.is_definition()
     }
 
-    /// Whether nothing but its outcome is lost with its object.
+    /// Whether only its outcome is lost with its object.
     pub fn is_a_run(&self) -> bool {
         self.is_awaited() && !self.is_definition()
     }

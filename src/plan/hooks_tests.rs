@@ -56,7 +56,7 @@ fn facts(live: &[(&Hook, HookOutcome)], now: i64) -> SituationFacts {
         let live = Live { hook: Some(Box::new(run)), ..Live::example() };
         (hook.id.clone(), live)
     });
-    SituationFacts { now, live: live.collect(), ..Facts::default() }
+    SituationFacts { now, live: live.collect(), ..SituationFacts::default() }
 }
 
 fn pre_upgrade(facts: &SituationFacts, hooks: &[Hook]) -> Progress {
@@ -243,7 +243,7 @@ fn a_hook_that_runs_before_and_after_has_run_before_once_it_runs_after() {
     assert_eq!(pre_upgrade(&facts, &hooks), Progress { steps: vec![], done: true });
     let waits = PlanStep::AwaitHook { hook: 1, event: HookEvent::PostUpgrade, until: 1300 };
     assert_eq!(next(&facts, &hooks, 2, HookEvent::PostUpgrade), Progress { steps: vec![waits], done: false });
-    // What ran after an upgrade says nothing of an installation.
+    // A hook that ran after an upgrade says nothing about an installation.
     let [account, _] = hooks;
     assert_eq!(account.phase(HookEvent::PreInstall), Phase::None);
 }

@@ -40,7 +40,7 @@ pub fn remake(gvk: &Gvk) -> (Remake, &'static str) {
         ("", "PersistentVolumeClaim" | "PersistentVolume") => (Remake::Never, "the data on the volume would be lost"),
         ("", "Namespace") => (Remake::Never, "everything in it would be lost"),
         ("apiextensions.k8s.io", _) => (Remake::Never, "all custom resources of it would be lost"),
-        _ => (Remake::Delete, "what others wrote into it would be lost"),
+        _ => (Remake::Delete, "content that other clients wrote into it would be lost"),
     }
 }
 
@@ -80,8 +80,8 @@ pub fn claim_sizes(live: &Value, wanted: &Value) -> Option<Vec<(String, String)>
     (old.len() == new.len() && !sizes.is_empty()).then_some(sizes)
 }
 
-/// Whether the templates of claims differ in nothing but labels and annotations. A StatefulSet that is recreated with them loses nothing:
-/// its pods and claims stay, and those that are made later have the new labels.
+/// Whether the templates of claims differ only in labels and annotations. A StatefulSet that is recreated with them
+/// loses nothing: its pods and claims stay, and those that are made later have the new labels.
 pub fn differ_in_labels(live: &Value, wanted: &Value) -> bool {
     let templates = |set: &Value| set.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array).cloned();
     let (Some(old), Some(mut new)) = (templates(live), templates(wanted)) else { return false };

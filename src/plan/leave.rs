@@ -1,8 +1,8 @@
-//! Fields of an existing object that are left to others: those that a rule names, and replicas that an autoscaler sets
-//! (docs/design/applying.md C4).
+//! Fields of an existing object that the operator leaves to other clients: those that a rule names, and replicas that
+//! an autoscaler sets (docs/design/applying.md C4).
 //!
-//! Such a field is part of the apply that creates the object, or a Deployment would start with one replica. It is left out
-//! once somebody else owns it. While we own it, it stays in the apply, which would otherwise remove it.
+//! Such a field is part of the apply that creates the object, or a Deployment would start with one replica. It is left
+//! out once another client owns it. While we own it, it stays in the apply, which would otherwise remove it.
 
 use std::collections::BTreeSet;
 

@@ -46,7 +46,7 @@ use operations::document::Operations;
 use situation::{RevisionKind, Situation, SituationFacts, newest_operation, operation};
 use stamp::Stamped;
 
-/// What the release should consist of.
+/// The intended content of the release.
 #[derive(Clone, Debug, Default)]
 pub struct Desired {
     /// The objects in the order of installation.
@@ -60,11 +60,11 @@ pub struct Desired {
     /// Definitions of the chart's `crds/` that must be written, or served, first.
     pub crds: Vec<Definition>,
     /// Objects that the record of the revision names and that do not count, see `reconcile/trust.rs`. They are not applied, and they stay:
-    /// what the present chart does not render any more may be all that is left of the data.
+    /// an object that the present chart no longer renders can be the only remaining copy of the data.
     pub left_out: BTreeSet<ObjectId>,
-    /// What the chart says of stateful sets with members.
+    /// The chart's description of stateful sets with members.
     pub members: Option<Arc<Members>>,
-    /// What the chart says of operations.
+    /// The chart's description of operations.
     pub operations: Option<Arc<Operations>>,
     /// The fields of the status that the chart names.
     pub status_fields: Option<Arc<StatusFields>>,
@@ -77,7 +77,7 @@ impl Desired {
     }
 }
 
-/// What a plan is for.
+/// The purpose of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Nothing is to be done.
@@ -94,7 +94,7 @@ pub enum Verb {
     Note,
     /// Custom resource definitions of the chart come first.
     CreateCrds,
-    /// An upgrade failed for good, and the last deployed revision comes back.
+    /// An upgrade failed permanently, and the last deployed revision is restored.
     RollBack,
     /// The first installation failed for good, and is removed.
     Abandon,
@@ -113,10 +113,10 @@ pub enum PlanStep {
     CreateRecord {
         /// Revision.
         revision: u64,
-        /// `pending-install` or `pending-upgrade`; `deployed` for what is recorded after it was applied.
+        /// `pending-install` or `pending-upgrade`; `deployed` for a revision that is recorded after it was applied.
         status: Status,
     },
-    /// Creates the record of a revision that goes back to an earlier one.
+    /// Creates the record of a revision that rolls back to an earlier one.
     CreateRollback {
         /// Revision.
         revision: u64,
@@ -127,7 +127,8 @@ pub enum PlanStep {
     Apply {
         /// Index.
         object: usize,
-        /// The object is ours: conflicts with other managers are forced. Without it, an object of somebody else is refused.
+        /// The object is ours: conflicts with other managers are forced. Without it, an object of another owner is
+        /// refused.
         force: bool,
     },
     /// Keeps an object of the previous revision in this one without a request: its index in [`Desired::objects`].
@@ -136,7 +137,7 @@ pub enum PlanStep {
     StartHook {
         /// Index in [`Desired::hooks`].
         hook: usize,
-        /// What for.
+        /// The purpose.
         event: HookEvent,
         /// The previous run failed, and its object blocks this one.
         again: bool,
@@ -145,7 +146,7 @@ pub enum PlanStep {
     AwaitHook {
         /// Index.
         hook: usize,
-        /// What for.
+        /// The purpose.
         event: HookEvent,
         /// Deadline.
         until: i64,
@@ -154,14 +155,14 @@ pub enum PlanStep {
     FinishHook {
         /// Index.
         hook: usize,
-        /// What for.
+        /// The purpose.
         event: HookEvent,
     },
     /// Records that a hook failed, and with it the operation.
     FailHook {
         /// Index.
         hook: usize,
-        /// What for.
+        /// The purpose.
         event: HookEvent,
         /// A sentence.
         why: Text,
@@ -205,7 +206,7 @@ pub enum PlanStep {
 /// The writes for a release, and their purpose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What for.
+    /// The purpose.
     pub verb: Verb,
     /// The revision that it makes or works on.
     pub revision: u64,
@@ -238,7 +239,7 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    /// What the plan would change, in a sentence: for `dry-run`.
+    /// The changes that the plan would make, in a sentence: for `dry-run`.
     pub fn describe(&self, desired: &Desired) -> String {
         let before: BTreeMap<&ObjectId, &Stamped> = desired.previous.iter().flatten().map(|o| (&o.id, o)).collect();
         let (mut create, mut change, mut delete) = (Vec::new(), Vec::new(), Vec::new());

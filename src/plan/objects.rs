@@ -153,7 +153,7 @@ pub fn prune(facts: &SituationFacts, desired: &Desired) -> Vec<PlanStep> {
     steps
 }
 
-/// Whether an object names somebody else as its owner: it is not touched, whatever a record or a hook says.
+/// Whether an object names another owner: it is not touched, whatever a record or a hook says.
 pub fn is_others(facts: &SituationFacts, live: &Live) -> bool {
     match (&live.owner_uid, &live.marks) {
         (Some(uid), _) => *uid != facts.uid,

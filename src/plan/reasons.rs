@@ -1,15 +1,15 @@
-//! The words by which a custom resource says how it is: types of conditions, their reasons, and the events that are sent beside them.
-//! `docs/reference/conditions.md` and `docs/reference/events.md` are made from these tables, and `tests/reference.rs` finds a reason in the
-//! code that stands in none of them.
+//! The words that describe the state of a custom resource: types of conditions, their reasons, and the events that are
+//! sent with them. `docs/reference/conditions.md` and `docs/reference/events.md` are made from these tables, and
+//! `tests/reference.rs` finds a reason in the code that none of them has.
 
 /// A type of condition.
 #[derive(Clone, Copy, Debug)]
 pub struct ConditionType {
     /// Its name.
     pub name: &'static str,
-    /// Who else has it with this meaning.
+    /// The other projects that use it with this meaning.
     pub of: &'static str,
-    /// What it means when it is `True`, as Markdown.
+    /// Its meaning when it is `True`, as Markdown.
     pub meaning: &'static str,
     /// Which of its statuses a person has to see.
     pub polarity: Polarity,
@@ -38,11 +38,11 @@ pub fn polarity(name: &str) -> Polarity {
 pub struct Reason {
     /// Its name.
     pub name: &'static str,
-    /// What it means and what to do, as Markdown.
+    /// Its meaning and the remedy, as Markdown.
     pub meaning: &'static str,
 }
 
-/// An event that is no failure's.
+/// An event that does not report a failure.
 #[derive(Clone, Copy, Debug)]
 pub struct EventReason {
     /// Its reason.
@@ -112,7 +112,8 @@ pub const CONDITIONS: &[ConditionType] = &[
     condition(
         "DryRun",
         "",
-        "`tillerman.dev/dry-run` is `true`; the message says what the operator would do. The condition exists only then.",
+        "`tillerman.dev/dry-run` is `true`; the message lists the changes that the operator would make. The condition \
+         exists only then.",
     ),
     condition(
         "AnnotationsIgnored",
@@ -214,8 +215,8 @@ pub const REASONS: &[Reason] = &[
     ),
     reason(
         "HooksUnknown",
-        "A deletion waits, because the delete hooks of the release are not known; the message gives the cause and says how to \
-         continue. See [what is kept](../explanation/what-is-kept.md).",
+        "A deletion waits, because the delete hooks of the release are not known; the message gives the cause and the \
+         way to continue. See [what is kept](../explanation/what-is-kept.md).",
     ),
     reason("HooksOff", "An operation waits because hooks are off."),
     reason(
@@ -270,7 +271,7 @@ pub const REASONS: &[Reason] = &[
     reason("Progressing", "The operator is waiting; the message says for what."),
     reason(
         "QuorumLost",
-        "No member of etcd can read what a quorum agrees on. See [etcd](../how-to/etcd.md#reasons-of-ready).",
+        "No member of etcd answers a linearizable read. See [etcd](../how-to/etcd.md#reasons-of-ready).",
     ),
     reason("Ready", "All objects of the release work."),
     reason("ReconcileError", "helm-operator's: the custom resource cannot be reconciled; the message gives the cause."),
@@ -342,7 +343,7 @@ pub const REASONS: &[Reason] = &[
     ),
 ];
 
-/// The events that are no failure's. A failure is an event with its reason, once until it changes.
+/// The events that do not report failures. A failure is an event with its reason, once until it changes.
 pub const EVENTS: &[EventReason] = &[
     normal("Installed", "A release is installed."),
     normal("Upgraded", "A release is upgraded."),

@@ -1,6 +1,7 @@
 //! Fields of which an object may have only one, such as the handlers of a probe or the sources of a volume. When a chart changes from one
-//! to another, the old one stays: the API server filled it in, or somebody else set it, so our apply does not remove it. The two together
-//! are invalid. `kubectl apply` and Helm, on the client's side, remove it by what the API server calls `retainKeys`.
+//! to another, the old one stays: the API server filled it in, or another client set it, so our apply does not remove
+//! it. The two together are invalid. `kubectl apply` and Helm, on the client's side, remove it by what the API server
+//! calls `retainKeys`.
 //!
 //! The API server names the invalid field. Its siblings that are not in the chart are removed.
 
@@ -56,8 +57,8 @@ pub fn reshape(wanted: &Map<String, Value>, live: &Value, invalid: &[String]) ->
     Some(Reshaped { fields: Fields::read(&found.fields), paths: found.paths, body })
 }
 
-/// The parts of `spec.template.spec.containers[0].env[1].valueFrom`; an index stands for each item, because it is the one that the API
-/// server saw.
+/// The parts of `spec.template.spec.containers[0].env[1].valueFrom`; an item is named by its index, because the API
+/// server saw that index.
 fn steps(path: &str) -> Vec<&str> {
     path.split(['.', '[', ']']).filter(|step| !step.is_empty() && step.parse::<usize>().is_err()).collect()
 }

@@ -1,7 +1,7 @@
 //! Which custom resources of a kind move to a new version of its chart, and when: a pure function of where each one is.
 //!
-//! Nothing of it is remembered. Which chart a custom resource has is in the record of its release, and a failed attempt is in its status,
-//! so an operator that starts again goes on where the last one stopped.
+//! No other state is kept. The record of a release has the chart of its custom resource, and the status has a failed
+//! attempt, so an operator that restarts continues where the last one stopped.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ impl Phase {
     }
 }
 
-/// What is done next.
+/// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision<K> {
     /// Where the roll-out is.
@@ -114,7 +114,7 @@ pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[RolloutMember<K>], no
         }
     }
     let decided = |phase, go: Vec<K>| {
-        // What moves now is looked at when it is late.
+        // Custom resources that move now are checked again when they are late.
         let new = (!go.is_empty()).then(|| now.saturating_add(seconds(policy.deadline)));
         Decision { phase, go, look_at: times.iter().copied().chain(new).min() }
     };
@@ -145,7 +145,8 @@ pub fn decide<K: Clone + Ord>(policy: &Rollout, members: &[RolloutMember<K>], no
     decided(Phase::Progressing, may_move.take(free).map(|member| member.key.clone()).collect())
 }
 
-/// What is reported of a roll-out: the phase, how many custom resources are where, and the first that failed or are left.
+/// The report of a roll-out: the phase, the number of custom resources in each state, and the first that failed or
+/// remain.
 pub fn report<K: std::fmt::Display>(
     chart: &str,
     members: &[RolloutMember<K>],
@@ -243,11 +244,11 @@ mod tests {
                 vec!["b"],
                 Some(1590),
             ),
-            // Who is late has failed.
+            // A custom resource that is late has failed.
             (&two, vec![("a", Moves(400)), ("b", Waits)], Phase::Stopped, vec![], None),
-            // Who is not ready anyway moves last.
+            // One that is not ready before its move moves last.
             (&two, vec![("a!", Waits), ("b", Waits), ("c", Waits)], Phase::Progressing, vec!["b", "c"], Some(1600)),
-            // Whose values are not checked yet waits, and so do the others for a canary of that kind.
+            // One whose values are not checked yet waits, and the others wait for such a canary.
             (&two, vec![("a?", Waits), ("b", Waits)], Phase::Progressing, vec!["b"], Some(1600)),
             (&canary, vec![("a", Waits), ("*b?", Waits)], Phase::Progressing, vec![], None),
             // Canaries first; the others wait until they have been ready for a minute.

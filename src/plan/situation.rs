@@ -40,11 +40,12 @@ pub struct SituationFacts {
     pub asked: bool,
     /// Why the chart cannot be rendered, whatever the values are.
     pub refusal: Option<Refusal>,
-    /// What it waits for, as long as its values are not known: another custom resource. What is deployed is kept as it is.
+    /// The custom resource that it waits for as long as its values are not known. The deployed objects stay as they
+    /// are.
     pub awaits: Option<Refusal>,
-    /// What a change of an installed release waits for: another custom resource. What is deployed is kept and repaired.
+    /// The custom resource that a change of an installed release waits for. The deployed objects stay and are repaired.
     pub holds: Option<Refusal>,
-    /// The release belongs to somebody else: a sentence that names them.
+    /// The release belongs to another owner: a sentence that names it.
     pub foreign: Option<String>,
     /// Other custom resources want the same release name, or may want it: not all of them are known yet.
     pub rivals: bool,
@@ -92,7 +93,7 @@ pub enum Situation {
     Awaiting(Refusal),
     /// The decision needs caches that are not complete yet, or another tool works on the release.
     Waiting,
-    /// What is deployed is what it should be.
+    /// The deployed objects are up to date.
     Settled,
     /// As `Settled`, and a Job or a Pod has finished since that was recorded.
     Finished,
@@ -100,9 +101,9 @@ pub enum Situation {
     Blocked,
     /// The custom resource is paused. These objects have drifted meanwhile.
     Paused(Vec<Drift>),
-    /// The newest revision failed for good: the release goes back to this one.
+    /// The newest revision failed permanently: the release rolls back to this one.
     RollBack(u64),
-    /// The first installation failed for good, and is uninstalled.
+    /// The first installation failed permanently, and is uninstalled.
     Abandoned,
     /// Objects are not what the deployed revision says.
     Drifted(Vec<Drift>),
@@ -110,7 +111,7 @@ pub enum Situation {
     Unfinished,
     /// There is no release yet.
     New,
-    /// The newest revision is for other inputs, or somebody else made it.
+    /// The newest revision is for other inputs, or another client made it.
     Changed,
 }
 
@@ -201,10 +202,10 @@ pub fn situation(facts: &SituationFacts) -> Situation {
     let same_inputs = head.is_some_and(|r| r.inputs.is_some() && r.inputs == facts.inputs);
     let status = head.map(|r| r.status);
     let gone = matches!(status, None | Some(Status::Uninstalled | Status::Uninstalling));
-    // A record that somebody else overwrote has no inventory, and nothing can be judged by it.
+    // A record that another client overwrote has no inventory, so it decides nothing.
     let judged = status == Some(Status::Deployed) && head.is_some_and(|r| r.inventory.is_some());
     let asked = facts.asked || head.is_some_and(|r| r.is_due(facts.now));
-    // What is deployed is not touched by it, and what has begun is finished.
+    // It does not touch the deployed objects, and steps that have begun are finished.
     let waited_for = facts.holds.as_ref().filter(|_| !same_inputs && !gone && !is_pending(status));
     let stays =
         facts.refusal.is_some() || facts.awaits.is_some() || waited_for.is_some() || facts.spent || facts.pausing;

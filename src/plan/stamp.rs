@@ -1,4 +1,4 @@
-//! What Tillerman adds to an object of a chart before it applies it: namespace, labels, annotations, owner.
+//! The fields that Tillerman adds to an object of a chart before it applies it: namespace, labels, annotations, owner.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub struct Stamped {
     /// Which object.
     pub id: ObjectId,
-    /// What to send.
+    /// The body to send.
     pub body: Map<String, Value>,
     /// It stays when it leaves the chart or the release goes.
     pub kept: bool,

@@ -54,19 +54,19 @@ pub struct Report<'a> {
     pub now: &'a str,
     /// The state of the release.
     pub situation: &'a Situation,
-    /// What was done about it.
+    /// The action that was taken.
     pub verb: Verb,
     /// Why that failed.
     pub failure: Option<&'a Failure>,
     /// The inputs digest.
     pub inputs: Option<&'a str>,
-    /// The digest of all that an attempt depends on, see [`attempts`].
+    /// The digest of everything that an attempt depends on, see [`attempts`].
     pub attempt: &'a str,
     /// The digest of the chart, where a kind may have several.
     pub chart: Option<&'a str>,
     /// The text of `reconcile-at` that this pass answers.
     pub asked: Option<&'a str>,
-    /// What `dry-run` kept from being done.
+    /// The changes that `dry-run` prevented.
     pub dry_run: Option<&'a str>,
     /// The objects that a repair changed or removed.
     pub repaired: &'a str,
@@ -74,7 +74,7 @@ pub struct Report<'a> {
     pub release: Option<Release<'a>>,
     /// NOTES.txt, when this pass knows it.
     pub notes: Option<&'a str>,
-    /// What the release waits for before it can continue.
+    /// The condition that the release waits for before it can continue.
     pub waiting: Option<&'a str>,
     /// The objects of the release, and `None` for those that are missing. Their texts are masked.
     pub objects: &'a BTreeMap<ObjectId, Option<Health>>,
@@ -111,7 +111,7 @@ pub struct Release<'a> {
     pub manifest: Manifest,
 }
 
-/// What `status.deployedRelease.manifest` has.
+/// The content of `status.deployedRelease.manifest`.
 #[derive(Clone, Debug)]
 pub enum Manifest {
     /// Nothing: it is not configured.
@@ -249,7 +249,7 @@ fn renders_again(report: &Report<'_>) -> bool {
     renders && report.waiting.is_some() && attempts::reason(report.old) == Some("RenderError")
 }
 
-/// Reports contested fields and their manager in a status. The condition becomes `False` when no field is contested any more.
+/// Reports contested fields and their manager in a status. The condition becomes `False` when no field is contested.
 pub fn contested(status: &mut Map<String, Value>, generation: i64, now: &str, message: Option<&str>) {
     let mut conditions = ConditionsWriter::new(status, generation, now);
     match message {
@@ -294,13 +294,14 @@ pub fn uninstalled(old: &Map<String, Value>, generation: i64, now: &str, holders
     status
 }
 
-/// The status of a custom resource that nobody serves any more, because this definition of its chart was deleted and left it.
+/// The status of a custom resource that no operator serves now, because this definition of its chart was deleted and
+/// left it.
 pub fn not_served(old: &Map<String, Value>, generation: i64, now: &str, definition: &str) -> Map<String, Value> {
     let mut status = old.clone();
     let mut conditions = ConditionsWriter::new(old, generation, now);
     let message = format!(
-        "nobody serves this custom resource: the ChartDefinition {definition} was deleted with onDelete: Orphan. Its objects stay as they \
-         are; a deletion of it deletes those that it owns, without hooks"
+        "no operator serves this custom resource: the ChartDefinition {definition} was deleted with onDelete: Orphan. \
+         Its objects stay as they are; if you delete it, the objects that it owns are deleted without hooks"
     );
     conditions.set("Ready", false, "NotServed", &message);
     conditions.set("Stalled", true, "NotServed", &message);
@@ -332,8 +333,8 @@ pub fn patch(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Value
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// A value for a JSON merge patch. The patch merges objects, so it must name the keys to remove. It has nothing that stays as it is:
-/// somebody else may have changed that meanwhile.
+/// A value for a JSON merge patch. The patch merges objects, so it must name the keys to remove. It leaves out
+/// unchanged fields, because another client may have changed them meanwhile.
 pub fn difference(old: &Value, new: &Value) -> Value {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return new.clone() };
     let changed = new.iter().filter(|(key, value)| old.get(*key) != Some(*value));
@@ -401,7 +402,7 @@ fn ready_conditions(report: &Report<'_>, spent: bool, conditions: &mut Condition
         _ => None,
     };
     let (ready, reason, message) = readiness(report);
-    // The conditions still say why nothing is tried; only the health of what is deployed is new.
+    // The conditions still say why nothing is tried; only the health of the deployed objects is new.
     let blocked = matches!(report.situation, Situation::Blocked | Situation::RollBack(_) | Situation::Abandoned)
         || report.verb == Verb::RollBack
         || report.failure.is_some() && was_spent(report)
@@ -467,7 +468,7 @@ fn switch_conditions(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>)
                 "Paused",
                 true,
                 "Paused",
-                "nothing is done while the annotation tillerman.dev/paused is true",
+                "the operator does nothing while the annotation tillerman.dev/paused is true",
             );
         }
         _ => conditions.remove("Paused"),
@@ -515,7 +516,8 @@ fn dependency_condition(report: &Report<'_>, conditions: &mut ConditionsWriter<'
     }
 }
 
-/// Present only while messages wait. What the target answered stands in the status of the notice: it changes with each attempt.
+/// Present only while messages wait. The target's answer is in the status of the notice, because it changes with each
+/// attempt.
 fn notice_condition(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     match report.undelivered {
         None => {}
@@ -525,7 +527,8 @@ fn notice_condition(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) 
             let more = notices.len().saturating_sub(MAX_NAMES);
             let and = if more > 0 { format!(" and {more} more") } else { String::new() };
             let message = format!(
-                "messages about this custom resource wait: the targets of these notices do not take them: {shown}{and}; kubectl get notices"
+                "messages about this custom resource wait: the targets of these notices do not accept them: \
+                 {shown}{and}; see kubectl get notices"
             );
             conditions.set("NoticesFailing", true, "SendFailed", &message);
         }
@@ -538,7 +541,8 @@ fn is_contested(conditions: &ConditionsWriter<'_>) -> bool {
     drifted.is_some_and(|drifted| drifted.is_true() && drifted.reason() == "Contested")
 }
 
-/// `Drifted`: objects differ from the deployed revision, and why they are left so; or what was repaired last.
+/// `Drifted`: objects differ from the deployed revision, with the reason why they stay so; or the objects that were
+/// repaired last.
 fn drift_condition(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     let (drift, reason) = match (report.situation, report.failure) {
         (Situation::Paused(drift), _) => (drift, "Paused"),
@@ -559,7 +563,7 @@ fn drift_condition(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     let mut texts = drift.iter().map(|drift| match drift {
         Drift::Missing(id) => format!("{id} does not exist"),
         Drift::Changed(id) => format!("{id} was changed"),
-        Drift::Stray(id, _) => format!("{id} is no part of the revision"),
+        Drift::Stray(id, _) => format!("{id} is not part of the revision"),
     });
     if let Some(first) = texts.next() {
         let more = texts.count();
@@ -581,7 +585,7 @@ fn readiness(report: &Report<'_>) -> (bool, &'static str, String) {
         return (false, "Progressing", format!("waiting for {waiting}"));
     }
     if report.verb == Verb::Uninstall {
-        return (false, "Uninstalling", "waiting for the objects of the release to go".to_owned());
+        return (false, "Uninstalling", "waiting for the objects of the release to be deleted".to_owned());
     }
     if report.verb == Verb::CreateCrds {
         return (false, "Progressing", "waiting for the chart's custom resource definitions".to_owned());

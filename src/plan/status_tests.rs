@@ -1,4 +1,4 @@
-//! What the status says of a pass, and what it keeps.
+//! The status after a pass: its new fields, and the fields that it keeps.
 //!
 //! Codes in names are rules of docs/design/applying.md.
 
@@ -112,7 +112,7 @@ fn an_error_that_only_the_user_can_mend_stalls_until_the_inputs_change() {
     assert!(!is_spent(&mended, "d"));
 }
 
-/// Seen on a node: an application whose Secret came later stood still behind the hook that had succeeded.
+/// Seen on a node: an application whose Secret came later made no progress after the hook that had succeeded.
 #[test]
 fn a_chart_that_renders_again_is_not_given_up_while_its_hook_runs() {
     let (old, objects) = (Map::new(), BTreeMap::new());
@@ -249,8 +249,8 @@ fn a_manifest_is_shown_when_that_is_wanted_and_stays_until_another_is_known() {
     assert_eq!(after(&shown, Manifest::Hidden)["deployedRelease"], json!({"name": "r"}));
 }
 
-/// What a pass knows of a latch may be outdated when it writes the status: the latch that is written alone stays, and so does all that the
-/// pass did not change.
+/// A pass may have an outdated latch when it writes the status: a latch that was written alone stays, and so does
+/// everything that the pass did not change.
 #[test]
 fn a_latch_that_is_written_alone_is_never_written_with_the_rest() {
     let of = |epoch: u32, ready: u32| json!({"db": {"ready": ready, "latch": {"primary": {"epoch": epoch}}}});
@@ -278,7 +278,7 @@ fn messages_that_wait_are_a_condition_which_stays_until_more_is_known() {
     let failing = with(&old, Some(&names[..1]));
     let found = condition(&failing, "NoticesFailing").unwrap();
     assert_eq!((&found["status"], &found["reason"]), (&json!("True"), &json!("SendFailed")));
-    assert!(found["message"].as_str().unwrap().contains("do not take them: a;"), "{found}");
+    assert!(found["message"].as_str().unwrap().contains("do not accept them: a;"), "{found}");
     assert_eq!(patch(&failing, &with(&failing, Some(&names[..1]))), None, "the same again is no write");
     assert_eq!(with(&failing, None), failing, "after a restart");
     assert_eq!(condition(&with(&failing, Some(&[])), "NoticesFailing"), None);
@@ -287,7 +287,7 @@ fn messages_that_wait_are_a_condition_which_stays_until_more_is_known() {
     assert_eq!(condition(&failing, "Ready").unwrap()["status"], "True", "the release itself is well");
 }
 
-/// A finalizer of somebody else holds the custom resource: only the conditions that do not describe the release stay.
+/// A finalizer of another client holds the custom resource: only the conditions that do not describe the release stay.
 #[test]
 fn an_uninstalled_release_leaves_no_condition_about_it() {
     let names = CONDITIONS.iter().map(|condition| condition.name);

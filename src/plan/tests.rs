@@ -68,7 +68,7 @@ fn facts(history: Vec<Revision>, names: &[&str]) -> SituationFacts {
         inputs: Some("now".into()),
         history,
         live: names.iter().map(|n| live(n)).collect(),
-        ..Facts::default()
+        ..SituationFacts::default()
     }
 }
 

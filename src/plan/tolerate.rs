@@ -11,7 +11,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// What was changed to make an object acceptable.
+/// The changes that make an object acceptable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A field that the kind does not have was left out.
@@ -77,7 +77,8 @@ impl Duplicate {
     /// The message when the object was replaced, with all items.
     pub fn kept(&self) -> String {
         format!(
-            "{} is there more than once, which server-side apply does not take; all of them are kept, and the object is replaced instead",
+            "{} exists more than once, which server-side apply does not accept; all of them are kept, and the object \
+             is replaced instead",
             self.path
         )
     }
@@ -87,11 +88,11 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(path) => write!(f, "the API server does not know {path}; it was left out"),
-            Self::Null(path) => write!(f, "the API server does not take null for {path}; it was left out"),
+            Self::Null(path) => write!(f, "the API server does not accept null for {path}; it was left out"),
             Self::Duplicate(Duplicate { path, lost, .. }) => {
                 write!(
                     f,
-                    "{path} is there more than once, which server-side apply does not take; only the last one is left"
+                    "{path} exists more than once, which server-side apply does not accept; only the last one is kept"
                 )?;
                 if lost.is_empty() {
                     Ok(())
@@ -190,7 +191,8 @@ pub fn restore(object: &mut Value, twins: &Twins) {
     for (path, list) in twins.lists.iter().filter(|(_, list)| !list.keys.is_empty()) {
         let Some(Value::Array(items)) = at(object, path) else { continue };
         let mut merged: Vec<Value> = std::mem::take(items);
-        // The last of several is the one that was applied. What the API server or others added to an item stays in it.
+        // The last of several is the one that was applied. Fields of an item that the API server or other clients added
+        // stay in it.
         for wanted in list.items.iter().rev() {
             let whole = merged.iter().position(|item| is_within(wanted, item));
             items.push(whole.map_or_else(|| wanted.clone(), |at| merged.remove(at)));
@@ -305,7 +307,7 @@ fn at<'a>(value: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     at(child, rest)
 }
 
-/// What holds the last field of a path, and that field.
+/// The object that has the last field of a path, and that field.
 fn parent<'a, 'p>(value: &'a mut Value, path: &'p str) -> Option<(&'a mut Value, &'p str)> {
     // Names may contain dots: of the splits that resolve, the one with the longest name counts.
     let dots = path.match_indices('.').map(|(i, _)| i);
@@ -359,7 +361,7 @@ mod tests {
         let faults = super::leave_out_nulls(body.as_object_mut().unwrap(), &refused).unwrap();
         assert_eq!(body, json!({"spec": {"other": null, "disks": [{}, null], "a": {"b": null}}}));
         let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        assert!(texts[0].starts_with("the API server does not take null for spec.tpm;"), "{texts:?}");
+        assert!(texts[0].starts_with("the API server does not accept null for spec.tpm;"), "{texts:?}");
         assert_eq!(super::leave_out_nulls(body.as_object_mut().unwrap(), &refused), None);
     }
 
@@ -374,10 +376,8 @@ mod tests {
         assert_eq!(after["spec"]["containers"][1]["env"], json!([{"name": "B"}, {"name": "A", "value": "2"}]));
         assert_eq!(
             said,
-            [
-                "spec.containers[name=\"a[\\\"]\"].env[name=\"A\"] is there more than once, which server-side apply does not take; only the \
-              last one is left"
-            ]
+            ["spec.containers[name=\"a[\\\"]\"].env[name=\"A\"] exists more than once, which server-side apply does \
+              not accept; only the last one is kept"]
         );
     }
 
@@ -389,7 +389,7 @@ mod tests {
             {"containerPort": 1, "name": "b"}]}));
         let faults = ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=1,protocol=\"TCP\"]";
         let (after, said) = corrected(&object, faults).unwrap();
-        assert!(said[0].ends_with("only the last one is left"), "{said:?}");
+        assert!(said[0].ends_with("only the last one is kept"), "{said:?}");
         let left = json!([{"containerPort": 1, "protocol": "UDP"}, {"containerPort": 1, "name": "b"}]);
         assert_eq!(after["spec"]["containers"][1]["ports"], left);
     }
@@ -418,7 +418,7 @@ mod tests {
         let fault =
             ".spec.containers[name=\"a\"].ports: duplicate entries for key [containerPort=3001,protocol=\"TCP\"]";
         let (_, said) = corrected(&containers(&json!({"name": "a", "ports": ports})), fault).unwrap();
-        assert!(said[0].ends_with("only the last one is left, and what refers to http finds nothing"), "{said:?}");
+        assert!(said[0].ends_with("only the last one is kept, and what refers to http finds nothing"), "{said:?}");
     }
 
     #[test]
@@ -432,7 +432,7 @@ mod tests {
         let mut twins = Twins::default();
         assert_eq!(correct(&mut body, &message, &mut twins).unwrap().len(), 1);
         assert!(twins.can_be_restored());
-        // As the API server answers: with a default, and an item of somebody else.
+        // As the API server answers: with a default, and an item of another client.
         let default = json!({"containerPort": 80, "name": "b", "protocol": "TCP"});
         let theirs = json!({"containerPort": 9, "protocol": "TCP"});
         let mut object = with(json!([default, udp, theirs]));

@@ -28,7 +28,7 @@ pub fn describe(unknown: &[Hook]) -> Vec<String> {
         let meant = nearest(event, names).map(|name| format!("; {name:?} may be meant")).unwrap_or_default();
         let (kind, name) = (&hook.manifest.kind, &hook.manifest.name);
         sentences.push(format!(
-            "{kind} {name}: neither Helm nor Tillerman knows the hook {event:?}, so the object is never made{meant}"
+            "{kind} {name}: neither Helm nor Tillerman knows the hook {event:?}, so the object is never created{meant}"
         ));
     }
     sentences
@@ -52,11 +52,14 @@ mod tests {
     #[test]
     fn a_misspelt_name_is_said_with_the_nearest_one() {
         for (events, expected) in [
-            (&["post-instal"][..], Some("\"post-instal\", so the object is never made; \"post-install\" may be meant")),
-            (&["somebody-elses"], Some("\"somebody-elses\", so the object is never made")),
+            (
+                &["post-instal"][..],
+                Some("\"post-instal\", so the object is never created; \"post-install\" may be meant"),
+            ),
+            (&["somebody-elses"], Some("\"somebody-elses\", so the object is never created")),
             (
                 &["post-install", "after-raedy"],
-                Some("\"after-raedy\", so the object is never made; \"after-ready\" may be meant"),
+                Some("\"after-raedy\", so the object is never created; \"after-ready\" may be meant"),
             ),
             (&["members"], None),
             (&["status"], None),

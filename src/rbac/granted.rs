@@ -1,4 +1,4 @@
-//! What the Roles of a chart grant, and what its bindings bind.
+//! The rules that the Roles of a chart grant, and the roles that its bindings bind.
 //!
 //! Kubernetes lets nobody create a Role that grants more than they have themselves. So an operator has to have what the Roles of its chart
 //! grant: these rules are copied. A role that the chart binds and does not define needs the verb `bind` on it.
@@ -20,7 +20,7 @@ pub const GROUP: &str = "rbac.authorization.k8s.io";
 /// Roles and bindings.
 const KINDS: [&str; 4] = ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
 
-/// What Roles grant and bind, each with the templates.
+/// The rules and roles that Roles grant and bind, each with the templates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Granted {
     /// The rules of Roles and `ClusterRoles`, where they hold.
@@ -188,7 +188,7 @@ mod tests {
         let chart = chart(&[
             ("values.yaml", values),
             ("templates/roles.yaml", template),
-            // It is of no matter that another template fails.
+            // The failure of another template has no influence.
             ("templates/fails.yaml", "{{ if .Values.wide }}{{ fail \"no\" }}{{ end }}"),
         ]);
         of(&chart, &[], &read::chart(&chart), &render::all(&chart, &[]))

@@ -1,4 +1,4 @@
-//! What rules that somebody has leave open of the rules that are needed.
+//! The needed rules that the rules of an account do not cover.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::rules::Policy;
 #[derive(Clone, Debug, Default)]
 pub struct Held {
     rules: Vec<HeldRule>,
-    /// The API server could not list all of them: what is missing here may be there.
+    /// The API server could not list all of them: a rule that is missing here may exist.
     pub is_incomplete: bool,
 }
 

@@ -170,7 +170,7 @@ pub const OTHERS: &[Row] = &[
     cluster("zalando.org", "ClusterKopfPeering", "clusterkopfpeerings"),
 ];
 
-/// Whether no API server that is supported serves a kind any more, in any version: a chart that makes it cannot be applied.
+/// Whether no supported API server serves a kind, in any version: a chart that makes it cannot be applied.
 pub fn is_gone(group: &str, kind: &str) -> bool {
     group == "extensions" || (group, kind) == ("policy", "PodSecurityPolicy")
 }

@@ -2,7 +2,8 @@
 //! grant, and what the operator needs for itself.
 //!
 //! A kind counts if the chart renders it with its defaults or with one of its values files, or if a template or a helper that a template
-//! may call has a document of it. Nothing here asks a cluster. What values alone decide (`extraDeploy`) cannot be known: it is listed.
+//! may call has a document of it. Nothing here asks a cluster. Objects that only values decide (`extraDeploy`) cannot
+//! be known: they are listed.
 
 pub mod brought;
 pub mod granted;
@@ -85,18 +86,18 @@ pub struct LookedUp {
     pub reach: Reach,
 }
 
-/// What was found out about a chart.
+/// The findings about a chart.
 #[derive(Clone, Debug, Default)]
 pub struct Rights {
     /// The kinds of objects that the chart makes, where they are, and the templates that make them.
     pub made: BTreeMap<Pair, BTreeMap<Reach, BTreeSet<String>>>,
-    /// What its templates look up.
+    /// The lookups of its templates.
     pub looked_up: BTreeMap<LookedUp, BTreeSet<String>>,
     /// How roles name the kinds of the chart's own definitions.
     pub defined: BTreeMap<Pair, RoleResource>,
     /// The files of `crds/`.
     pub crds: BTreeSet<String>,
-    /// What the chart's own Roles grant, and what they bind.
+    /// The rules that the chart's own Roles grant, and the roles that they bind.
     pub granted: Granted,
     /// Whether it has a stateful set with members.
     pub has_members: bool,
@@ -104,11 +105,11 @@ pub struct Rights {
     pub labels_members: bool,
     /// Values whose content is objects of any kind.
     pub brought: Vec<String>,
-    /// What could not be found out, in sentences.
+    /// Unknown facts, in sentences.
     pub unknown: Vec<String>,
 }
 
-/// The group of our own documents in charts, which are no objects of a cluster; all but notices.
+/// The group of our own documents in charts, which are not objects of a cluster, except notices.
 const OURS: &str = "tillerman.dev";
 const NOTICE: &str = "Notice";
 
@@ -123,7 +124,7 @@ fn labels_members(made: &[Made]) -> bool {
 }
 
 impl Rights {
-    /// What a chart needs. The values files are those that the chart carries.
+    /// The needs of a chart. The values files are those that the chart carries.
     pub fn of(chart: &Chart, files: &[Evidence]) -> Self {
         let read = read::chart(chart);
         let made = render::all(chart, files);

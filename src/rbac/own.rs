@@ -1,4 +1,5 @@
-//! What the operator needs for itself: every request that `src/cluster` and `src/reconcile` send beside those for a chart's objects.
+//! The rights that the operator needs for itself: for every request of `src/cluster` and `src/reconcile` except those
+//! for a chart's objects.
 
 use super::granted::GROUP;
 use super::listed;
@@ -32,7 +33,7 @@ pub struct RunSettings {
     pub escalate: bool,
     /// It carries out notices.
     pub notices: bool,
-    /// What the operator needs whatever it serves is left out: records, events, pods and the lease.
+    /// The rights that the operator always needs are left out: records, events, pods and the lease.
     pub charts_only: bool,
     /// The accounts that it impersonates.
     pub impersonated: BTreeSet<Impersonated>,
@@ -90,13 +91,7 @@ fn operator(charts: &[Rights], settings: &RunSettings, rules: &mut Vec<Rule>) {
             "the custom resources and their finalizers",
         );
         add(Reach::Release, group, &[&status], &["patch"], "their status");
-        add(
-            Reach::Release,
-            group,
-            &[&finalizers],
-            &["update"],
-            "to be the owner that blocks the deletion of its objects",
-        );
+        add(Reach::Release, group, &[&finalizers], &["update"], "to own objects whose deletion it blocks");
     }
     if !settings.charts_only {
         let secrets = ["get", "list", "watch", "create", "update", "patch", "delete"];
@@ -107,7 +102,7 @@ fn operator(charts: &[Rights], settings: &RunSettings, rules: &mut Vec<Rule>) {
             "",
             &["pods"],
             &["get", "list", "watch"],
-            "why a workload is not ready, and how hooks and operations ended",
+            "causes of workloads that are not ready, and results of hooks and operations",
         );
         add(Reach::Release, "", &["pods/log"], &["get"], "the last lines of hooks and operations that failed");
         add(
@@ -134,7 +129,7 @@ fn operator(charts: &[Rights], settings: &RunSettings, rules: &mut Vec<Rule>) {
         add(Reach::Release, "", &["pods/eviction"], &["create"], "members that are replaced");
         add(Reach::Release, "batch", &["jobs"], &["get", "list", "watch", "create", "delete"], "members: scale hooks");
         let maps = ["get", "list", "watch", "create", "patch"];
-        add(Reach::Release, "", &["configmaps"], &maps, "members: what their containers start from");
+        add(Reach::Release, "", &["configmaps"], &maps, "members: the settings that their containers start from");
     }
     if charts.iter().any(|rights| rights.labels_members) {
         add(Reach::Release, "", &["pods"], &["patch"], "members: the labels with their roles");
@@ -148,7 +143,7 @@ fn operator(charts: &[Rights], settings: &RunSettings, rules: &mut Vec<Rule>) {
 
 /// `deploy/notices-role.yaml` is this.
 fn notices(add: &mut impl FnMut(Reach, &str, &[&str], &[&str], &str)) {
-    let why = "notices: what they have seen and have to send";
+    let why = "notices: the events that they have seen and have to send";
     add(Reach::Release, "tillerman.dev", &["notices"], &["get", "list", "watch"], "notices");
     add(Reach::Release, "tillerman.dev", &["notices/status"], &["patch"], why);
     add(Reach::Release, "", &["secrets"], &["get"], "notices: logins, links and keys of their targets");
@@ -190,7 +185,7 @@ fn granted(rights: &Rights, escalate: bool, rules: &mut Vec<Rule>) {
         ] {
             if is_needed {
                 let policy = Policy::new(GROUP, &["clusterroles", "roles"], &["bind", "escalate"]);
-                let why = vec!["--escalate: Roles of the chart may grant anything".to_owned()];
+                let why = vec!["--escalate: Roles of the chart can grant anything".to_owned()];
                 rules.push(Rule { reach, part: Part::Granted, policy, why });
             }
         }
@@ -222,7 +217,7 @@ mod tests {
 
     fn shown(files: &[(&str, &str)], reach: &Reach, escalate: bool) -> Vec<String> {
         let served = [Served { group: "a.io".to_owned(), plural: "webs".to_owned() }].into();
-        let settings = RunSettings { served, escalate, ..Settings::default() };
+        let settings = RunSettings { served, escalate, ..RunSettings::default() };
         let all = rules(&[Rights::of(&chart(files), &[])], &settings);
         merge(all.into_iter().filter(|rule| rule.reach == *reach).collect())
             .iter()
@@ -271,7 +266,7 @@ mod tests {
 
     #[test]
     fn an_operator_of_notices_has_the_rights_of_the_role_in_deploy() {
-        let settings = RunSettings { notices: true, charts_only: true, ..Settings::default() };
+        let settings = RunSettings { notices: true, charts_only: true, ..RunSettings::default() };
         let found = merge(rules(&[], &settings));
         assert!(found.iter().all(|rule| rule.reach == Reach::Release));
         let found: BTreeSet<String> = found.iter().map(|rule| rule.policy.to_string()).collect();
@@ -293,7 +288,7 @@ mod tests {
             "{apiGroups: [tillerman.dev], resources: [notices], verbs: [get, list, watch, create, patch, delete]}";
         assert!(shown(&of_a_chart, &Reach::Release, false).contains(&made.to_owned()), "a chart that renders one");
         // An operator with all rights of its own needs two more rules, and the others say what else they are for.
-        let all = |notices| merge(rules(&[], &RunSettings { notices, ..Settings::default() }));
+        let all = |notices| merge(rules(&[], &RunSettings { notices, ..RunSettings::default() }));
         assert_eq!(all(true).len(), all(false).len() + 2);
         let secrets = all(true).into_iter().find(|rule| rule.policy.resources.contains("secrets")).unwrap();
         assert_eq!(secrets.why, ["the records of releases", "notices: logins, links and keys of their targets"]);
@@ -303,7 +298,7 @@ mod tests {
     fn accounts_are_impersonated_where_they_are() {
         let one = Impersonated { reach: Reach::Release, name: Some("tenant".to_owned()) };
         let all = Impersonated { reach: Reach::Namespace("a".to_owned()), name: None };
-        let settings = RunSettings { impersonated: [one, all].into(), ..Settings::default() };
+        let settings = RunSettings { impersonated: [one, all].into(), ..RunSettings::default() };
         let found: Vec<_> = rules(&[], &settings)
             .into_iter()
             .filter(|rule| rule.policy.verbs.contains("impersonate"))

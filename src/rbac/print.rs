@@ -6,7 +6,7 @@ use crate::names;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Who gets the rights, and where.
+/// The account that gets the rights, and its namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
     /// The name of the roles and bindings.
@@ -128,7 +128,7 @@ fn binding(document: &RoleDocument, subject: &Subject, (namespace, name): &(Stri
     );
 }
 
-/// What the author has to decide or to look at.
+/// The points that the author has to decide or check.
 fn notes(charts: &[Rights], out: &mut String) {
     let mut section = |title: &str, lines: Vec<String>| {
         if !lines.is_empty() {
@@ -139,15 +139,16 @@ fn notes(charts: &[Rights], out: &mut String) {
         }
     };
     let brought = charts.iter().flat_map(|rights| rights.brought.iter().cloned()).collect();
-    section("These values bring objects of any kind. Add rules for the kinds that you allow there:", brought);
+    section("These values can contain objects of any kind. Add rules for the kinds that you allow there:", brought);
     let aggregated = charts.iter().flat_map(|rights| rights.granted.aggregated.iter().cloned()).collect();
     section(
-        "These ClusterRoles take their rules from others, and only --escalate or all rights allow to make them:",
+        "These ClusterRoles take their rules from other roles; only --escalate or all rights allow the operator to \
+         make them:",
         aggregated,
     );
     let unseen = charts.iter().flat_map(|rights| rights.granted.unseen.iter().cloned()).collect();
     section(
-        "These templates make Roles or bindings with values that were not tried; what they grant is not above:",
+        "These templates make Roles or bindings with values that were not tried; the rules above do not cover them:",
         unseen,
     );
     let unknown = charts.iter().flat_map(|rights| rights.unknown.iter().cloned()).collect();

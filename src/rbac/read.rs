@@ -1,4 +1,4 @@
-//! What the templates and files of a chart say by themselves.
+//! The facts in the templates and files of a chart, without rendering.
 
 use super::{Pair, RoleResource, kinds};
 use crate::chart::{Chart, Values};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-/// What was read. Files are named relative to the chart: `charts/db/templates/service.yaml`.
+/// The result of the reading. Files are named relative to the chart: `charts/db/templates/service.yaml`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Static {
     /// The kinds in templates.
@@ -101,7 +101,7 @@ fn gather<'c>(chart: &'c Chart, path: &str, texts: &mut Vec<Text<'c>>, read: &mu
     }
 }
 
-/// A minijinja template without its tags; what it prints is unknown.
+/// A minijinja template without its tags; its output is unknown.
 fn without_actions(text: &str) -> String {
     static TAG: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?s)\{%.*?%\}|\{#.*?#\}|\{\{.*?\}\}").expect("the pattern is valid"));

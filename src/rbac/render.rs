@@ -1,4 +1,4 @@
-//! What a chart renders with its defaults, and with each of its values files.
+//! The objects that a chart renders with its defaults, and with each of its values files.
 
 use super::{Pair, RoleResource};
 use crate::chart::{Chart, Values};
@@ -14,7 +14,7 @@ pub(super) const NAMESPACE: &str = "ns-of-rbac";
 /// A rendering.
 #[derive(Debug)]
 pub(super) struct Made {
-    /// What it was rendered with, in words.
+    /// The values that it was rendered with, in words.
     pub name: String,
     /// The objects, or the error.
     pub result: Result<Vec<Rendered>, String>,
@@ -31,7 +31,7 @@ pub(crate) struct Rendered {
     pub file: String,
     /// The kind that it defines.
     pub defines: Option<(Pair, RoleResource)>,
-    /// The object; empty where the text is no object.
+    /// The object; empty where the text is not an object.
     pub body: Map<String, Value>,
 }
 
@@ -62,7 +62,7 @@ fn of_manifest(manifest: &Manifest, chart: &str) -> Vec<Rendered> {
     let file = manifest.source.strip_prefix(chart).unwrap_or(&manifest.source).to_owned();
     match parse_manifest(&manifest.text) {
         Ok(objects) => objects.into_iter().map(|object| of_object(object, &file)).collect(),
-        // What cannot be applied still says what it was meant to be.
+        // An object that cannot be applied still shows its intended kind.
         Err(_) => vec![Rendered {
             pair: Pair::of(&manifest.api_version, &manifest.kind),
             namespace: None,

@@ -13,7 +13,7 @@ pub struct Policy {
     pub resources: BTreeSet<String>,
     /// Names of objects; empty for all.
     pub names: BTreeSet<String>,
-    /// Paths of the API server that are no resources.
+    /// Paths of the API server that are not resources.
     pub urls: BTreeSet<String>,
     /// Verbs.
     pub verbs: BTreeSet<String>,
@@ -80,13 +80,13 @@ pub(crate) fn scalar(text: &str) -> String {
 /// The part of the output that a rule belongs to; rules of different parts are not joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// What the operator needs for itself.
+    /// Rights that the operator needs for itself.
     Own,
     /// Objects of the chart.
     Objects,
-    /// What templates look up.
+    /// Lookups of templates.
     Lookups,
-    /// What the chart's Roles grant.
+    /// Rules that the chart's Roles grant.
     Granted,
 }
 
@@ -97,9 +97,9 @@ pub struct Rule {
     pub reach: Reach,
     /// Which part it belongs to.
     pub part: Part,
-    /// What it allows.
+    /// The rights that it allows.
     pub policy: Policy,
-    /// What it is for, in lines.
+    /// Its purpose, in lines.
     pub why: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ pub struct Rule {
 pub fn merge(mut rules: Vec<Rule>) -> Vec<Rule> {
     rules.sort_by_key(|rule| rule.part);
     let mut merged: Vec<Rule> = Vec::new();
-    // Whose rule has a verb on a resource.
+    // The owner of a rule with a verb on a resource.
     let mut covered: BTreeMap<(String, String), BTreeMap<String, usize>> = BTreeMap::new();
     for mut rule in rules {
         let held_by = |group: &str, resource: &str, verb: &str, covered: &BTreeMap<_, BTreeMap<String, usize>>| {

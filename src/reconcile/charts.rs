@@ -43,8 +43,8 @@ pub struct Loaded {
     types: Option<Value>,
 }
 
-/// What a chart reads from the cluster, judged by its text; when in doubt, the answer is yes. The operator must not
-/// render a chart that does not read `.Capabilities` again because somebody installed a custom resource definition
+/// The parts of the cluster that a chart reads, judged by its text; when in doubt, the answer is yes. The operator must
+/// not render a chart that does not read `.Capabilities` again because somebody installed a custom resource definition
 /// (docs/design/applying.md A4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reads {
@@ -231,19 +231,19 @@ pub fn read(chart: &ChartRef, proof: &Proof) -> Result<Chart, String> {
     checked(&shown(&text), || match chart {
         ChartRef::Path(path) => chart::load(path),
         ChartRef::Link(link) => {
-            let wanted = WantedChart { chart: link.clone(), ..Wanted::default() };
+            let wanted = WantedChart { chart: link.clone(), ..WantedChart::default() };
             let data = fetch(&wanted, proof, &Credentials::default()).and_then(|data| proven(data, proof));
             data.map_err(|e| LoadError(e.0)).and_then(|data| chart::load_archive(&data, &ChartLimits::default()))
         }
     })
 }
 
-/// What a fetch needs besides the link, where it is not the operator's own.
+/// The settings of a fetch besides the link, if they are not the operator's own.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// The login at the server of the chart.
     pub login: Login,
-    /// The keys of which one must have signed the archive.
+    /// The keys; one of them must have signed the archive.
     pub keys: Option<Keyring>,
 }
 
@@ -288,9 +288,9 @@ fn checked(path: &str, load: impl FnOnce() -> Result<Chart, LoadError>) -> Resul
 fn proven(data: Vec<u8>, proof: &Proof) -> Result<Vec<u8>, SourceError> {
     let digest = sha256(&data);
     match &proof.digest {
-        Some(wanted) if *wanted != digest => Err(SourceError(format!(
-            "its digest is sha256:{digest}, and the digest that is asked for is sha256:{wanted}"
-        ))),
+        Some(wanted) if *wanted != digest => {
+            Err(SourceError(format!("its digest is sha256:{digest}, but the requested digest is sha256:{wanted}")))
+        }
         _ => Ok(data),
     }
 }
@@ -302,7 +302,8 @@ fn fetch(wanted: &WantedChart, proof: &Proof, credentials: &Credentials) -> Resu
     let link = if wanted.repo.is_empty() { &wanted.chart } else { &wanted.repo };
     if link.starts_with("http://") && *proof == Proof::default() && credentials.keys.is_none() {
         return Err(SourceError(
-            "anybody on the way can change what comes by http://: use https://, or give its digest or keyring in watches.yaml"
+            "http:// does not protect the archive from changes on the network: use https://, or give its digest or \
+             keyring in watches.yaml"
                 .to_owned(),
         ));
     }

@@ -20,13 +20,13 @@ pub struct Context {
     pub shared: Arc<Shared>,
     /// The watches.
     pub watching: Arc<Watching>,
-    /// What the operator remembers of releases between their passes.
+    /// The facts about releases that the operator keeps in memory between passes.
     pub memory: Memory,
     /// Renders charts outside the workers.
     pub renderer: Renderer,
     /// Sends Kubernetes events.
     pub events: Events,
-    /// What the operator is working on, for the process after it.
+    /// The operator's current work, for the next process.
     pub journal: Journal,
     /// Drivers of members that the program registers.
     pub drivers: Drivers,
@@ -54,8 +54,8 @@ impl Context {
         journal::subject(&[&format!("{}.{}", gvk.kind, gvk.group), &name])
     }
 
-    /// Notes that a pass over a custom resource begins. Its input is what an editor of the custom resource writes; a new text in
-    /// `tillerman.dev/reconcile-at` stands for a change of anything else, such as its release record.
+    /// Notes that a pass over a custom resource begins. Its input is written by editors of the custom resource; a new
+    /// text in `tillerman.dev/reconcile-at` represents a change of anything else, such as its release record.
     pub fn begin(&self, key: &ReleaseKey) -> Begun {
         let Some(cr) = self.cache.cr(key) else { return Begun::Goes(Working::default()) };
         let (generation, deleting) = (cr.generation.to_string(), cr.deleting.to_string());

@@ -87,7 +87,7 @@ pub struct ControllerSettings {
     pub definitions: Option<definitions::DefinitionSettings>,
     /// How notices are carried out, if they are.
     pub notices: Option<notices::NoticeSettings>,
-    /// What the operator is working on, for the process after it.
+    /// The operator's current work, for the next process.
     pub journal: Journal,
 }
 
@@ -478,13 +478,13 @@ fn register_health(ctx: &Context, tasks: &Tasks) {
         Some(match queue.stuck(limit)? {
             Stuck::Pass(ReleaseKey { kind, namespace, name }, age) => {
                 let kind = Arc::clone(&kinds.get(kind).gvk().kind);
-                format!("the pass over {kind} {namespace}/{name} has not got on for {} seconds", age.as_secs())
+                format!("the pass over {kind} {namespace}/{name} has made no progress for {} seconds", age.as_secs())
             }
             Stuck::Workers(waiting, age) => format!(
-                "{waiting} custom resources wait for a pass, and none has begun or ended for {} seconds",
+                "{waiting} custom resources wait for a pass, and no pass has begun or ended for {} seconds",
                 age.as_secs()
             ),
-            Stuck::Clock(age) => format!("passes have been due for {} seconds, and are not made", age.as_secs()),
+            Stuck::Clock(age) => format!("passes have been due for {} seconds, and do not begin", age.as_secs()),
         })
     });
 }

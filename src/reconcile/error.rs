@@ -8,8 +8,9 @@ use crate::release::record::RecordError;
 use crate::render::Diagnostic;
 
 /// How a deletion that is held by a hook continues.
-const HOW_TO_GO_ON: &str = "It is tried again with growing pauses; a new text in the annotation tillerman.dev/reconcile-at tries again \
-    now, and tillerman.dev/hooks: \"off\" deletes without hooks.";
+const HOW_TO_GO_ON: &str = "The operator tries again with growing pauses; a new text in the annotation \
+                            tillerman.dev/reconcile-at makes it try again now, and tillerman.dev/hooks: \"off\" makes \
+                            it delete without hooks.";
 
 /// Why a pass failed. `Display` shows no text of other authors; [`Error::text`] contains it.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ pub enum Error {
         event: HookEvent,
         /// The object of the hook.
         hook: String,
-        /// What the object reports, and the last lines of its pod's log.
+        /// The report of the object, and the last lines of its pod's log.
         why: Text,
         /// Whether the hook ran into its timeout.
         timeout: bool,
@@ -54,7 +55,7 @@ pub enum Error {
     Api(ApiError),
     /// The pass panicked, at this place.
     Panic(String),
-    /// The process was ended twice while it worked on the custom resource as it is.
+    /// The process ended twice while it worked on the custom resource as it is.
     SetAside,
 }
 
@@ -74,14 +75,15 @@ impl Error {
             ),
             Self::Manifest(text) => Text::foreign_or(
                 text.as_str(),
-                "what the chart renders cannot be applied (the message may quote a Secret and is not shown)",
+                "the objects that the chart renders cannot be applied (the message may quote a Secret and is not \
+                 shown)",
             ),
             Self::Hook { event, hook, why, .. } if event.is_deletion() => {
                 let kept = match event {
                     HookEvent::PreDelete => "nothing is deleted",
                     _ => "the custom resource and its record stay",
                 };
-                let intro = format!("{event} hook {hook} failed, so {kept}. {HOW_TO_GO_ON} It says: ");
+                let intro = format!("{event} hook {hook} failed, so {kept}. {HOW_TO_GO_ON} The failure: ");
                 Text::own(intro).and(why.clone())
             }
             Self::Hook { event, hook, why, .. } => Text::own(format!("{event} hook {hook} failed: ")).and(why.clone()),
@@ -91,7 +93,8 @@ impl Error {
             .and(why.clone()),
             Self::NotReady(why) => Text::own("not ready in time: ").and(why.clone()),
             Self::Unverified { revision, why } => Text::own(format!(
-                "nothing is taken from the record of revision {revision}, which somebody else may have written: "
+                "the operator takes nothing from the record of revision {revision}, because another client may have \
+                 written it: "
             ))
             .and(why.clone()),
             Self::Renderer(text) | Self::Values(text) | Self::NotAllowed(text) | Self::Busy(text) => {
@@ -99,8 +102,9 @@ impl Error {
             }
             Self::Api(error) => error.text(),
             Self::SetAside => Text::own(
-                "the operator's process was ended twice while it worked on this custom resource, so nothing is done until it changes. Change its \
-                 spec, or try the same again with a new text in the annotation tillerman.dev/reconcile-at",
+                "the operator's process ended twice while it worked on this custom resource, so the operator does \
+                 nothing until it changes. Change its spec, or try the same again with a new text in the annotation \
+                 tillerman.dev/reconcile-at",
             ),
             Self::Panic(place) => Text::own(format!(
                 "the operator has a fault: the pass panicked at {place}; it is repeated after a pause. Please report this place"

@@ -11,20 +11,20 @@ use crate::cluster::error::ApiError;
 use crate::release::record::Record;
 use crate::release::secret::Revision;
 
-/// The newest records that are read. Whoever may write Secrets can make more of them than memory holds.
+/// The newest records that are read. A user who can write Secrets can create more of them than memory holds.
 const MOST: usize = 100;
 /// The bytes of records after which no more is read.
 const MOST_BYTES: usize = 256 << 20;
 
 /// A revision that is kept.
 pub struct Kept {
-    /// What the labels and annotations of its Secret say.
+    /// The facts from the labels and annotations of its Secret.
     pub revision: Revision,
     /// Its record, or why it cannot be read.
     pub record: Result<Record, String>,
 }
 
-/// The revisions of a release, oldest first. The name must be one that can stand in a label selector.
+/// The revisions of a release, oldest first. The name must be valid in a label selector.
 ///
 /// # Errors
 /// The Secrets cannot be listed.

@@ -1,4 +1,4 @@
-//! What the operator is working on, in a file that outlives its process.
+//! The operator's current work, in a file that outlives its process.
 //!
 //! An input that ends the process (by all its memory, by a fault that cannot be caught) is still there when the next process starts, and
 //! would end that one too, for everybody. So the operator notes before each piece of work what it works on, and removes the note
@@ -21,13 +21,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::release::digest::Hasher;
 
-/// Pieces of work that can be noted at one time. What is beyond that is not noted.
+/// Pieces of work that can be noted at one time. Further work is not noted.
 const NOTES: usize = 256;
 /// Bytes of a note in the file.
 const BYTES: usize = 512;
 /// Ends of the process after which an input is set aside.
 const ENDS: u32 = 2;
-/// The pause after which a suspect tries to begin again while another one is worked on.
+/// The pause after which a suspect tries to begin again while the operator works on another suspect.
 pub const PAUSE: Duration = Duration::from_secs(1);
 /// How long a suspect stays one after this process began to work on it.
 const TRIAL: Duration = Duration::from_secs(60);
@@ -48,11 +48,11 @@ struct Inner {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Note {
-    /// What is worked on, such as `Web.example.com shop/web`.
+    /// The subject of the work, such as `Web.example.com shop/web`.
     subject: String,
     /// A digest of its input.
     input: String,
-    /// How often the process was ended while it worked on this.
+    /// How often the process ended while it worked on this.
     ends: u32,
     /// Since when this process works on it.
     runs: Option<Instant>,
@@ -67,7 +67,7 @@ struct Note {
 pub enum Begun {
     /// It can. The value has to live until the work has ended.
     Goes(Working),
-    /// It is a suspect, and another one is being worked on. It can begin later.
+    /// It is a suspect, and the operator works on another suspect. It can begin later.
     Waits,
     /// The process was ended twice while it worked on this input.
     SetAside,
@@ -88,7 +88,8 @@ struct Noted {
 }
 
 tokio::task_local! {
-    /// The work of a task. What it starts on other threads holds it too, because such a thread can outlive the task.
+    /// The work of a task. Work that it starts on other threads holds it too, because such a thread can outlive the
+    /// task.
     static CURRENT: Arc<Working>;
 }
 
@@ -109,7 +110,7 @@ impl Drop for Working {
         if notes[*at].as_ref().is_none_or(|note| note.number != *number) {
             return; // The next piece of work on the same subject has begun.
         }
-        // The work can have ended before it came to what is suspected, such as a pass that waits for the caches.
+        // The work may have ended before it reached the suspected step, such as a pass that waits for the caches.
         let suspect = notes[*at].clone().filter(Note::is_on_trial).map(|note| Note { runs: None, ..note });
         inner.write(&mut notes, *at, suspect);
     }
@@ -175,7 +176,7 @@ impl Journal {
         }
     }
 
-    /// Forgets a subject that does not exist any more.
+    /// Forgets a subject that no longer exists.
     pub fn forget(&self, subject: &str) {
         let Some(inner) = &self.0 else { return };
         let mut notes = inner.lock();
@@ -237,7 +238,7 @@ impl Note {
         (1..ENDS).contains(&self.ends) && self.tried.is_some_and(|since| since.elapsed() < TRIAL)
     }
 
-    /// Reads a note of an earlier process. What it worked on when it ended is suspected.
+    /// Reads a note of an earlier process. The work during which it ended is suspected.
     fn read(bytes: &[u8]) -> Option<Self> {
         let text = str::from_utf8(bytes).ok()?.trim();
         let mut words = text.splitn(4, ' ');
@@ -254,7 +255,7 @@ impl Note {
     }
 }
 
-/// A subject: words without spaces at their ends, cut to what a note holds, with a digest of what is cut.
+/// A subject: words without spaces at their ends, cut to the size of a note, with a digest of the rest.
 pub fn subject(parts: &[&str]) -> String {
     const MOST: usize = 300;
     let text = parts.join(" ");

@@ -43,7 +43,7 @@ const UNKNOWN: i64 = 2;
 /// Seconds until the next look at an object that was created, if no event arrives.
 const LOOK: i64 = 30;
 
-/// What a pass found and did about operations.
+/// The findings and actions of a pass about operations.
 #[derive(Debug)]
 pub struct OperationsReport {
     /// For the status.
@@ -120,22 +120,26 @@ fn blocked(observed: &Verified, applied: &Applied, members: Option<&MembersRepor
     let deployed = observed.facts.history.last().is_some_and(|r| r.status == Status::Deployed && r.inputs.is_some());
     let unready = members.and_then(|seen| seen.status.unready.as_ref());
     match &observed.situation {
-        Situation::Paused(_) => because("Paused", "nothing is done while the annotation tillerman.dev/paused is true"),
+        Situation::Paused(_) => {
+            because("Paused", "the operator does nothing while the annotation tillerman.dev/paused is true")
+        }
         Situation::Refused(refusal) | Situation::Awaiting(refusal) => because(refusal.reason, &refusal.message),
         _ if switches.dry_run => {
-            because("DryRun", "nothing is done while the annotation tillerman.dev/dry-run is true")
+            because("DryRun", "the operator does nothing while the annotation tillerman.dev/dry-run is true")
         }
-        _ if !switches.hooks => because("HooksOff", "the annotation tillerman.dev/hooks says that none is run"),
+        _ if !switches.hooks => {
+            because("HooksOff", "the annotation tillerman.dev/hooks turns hooks and operations off")
+        }
         _ if let Some(waiting) = &applied.waiting => because("Progressing", &format!("waiting for {}", waiting.what)),
         Situation::Settled | Situation::Blocked if applied.verb == Verb::Rest => match unready {
             _ if !deployed => because("NotDeployed", "the newest revision is not deployed"),
             Some((_, message)) => because("PlanInProgress", message),
             None if observed.members.is_some() && members.is_none() => {
-                because("PlanInProgress", "its members are looked at next")
+                because("PlanInProgress", "the operator looks at its members next")
             }
             None => None,
         },
-        _ => because("Progressing", "the release is being brought to what it should be"),
+        _ => because("Progressing", "the release is being changed to the state in the custom resource"),
     }
 }
 
@@ -152,7 +156,7 @@ impl Pass<'_> {
     /// Begins an operation, if none runs.
     fn start(&self, mut kept: StoredOperations, request: Option<&str>, blocked: Option<&Blocked>) -> OperationsReport {
         let now = self.observed.facts.now;
-        // A revision that somebody else has overwritten is rendered again first. After that it has its operations
+        // A revision that another client has overwritten is rendered again first. After that it has its operations
         // again.
         let known = self.observed.facts.history.last().is_some_and(|r| r.inputs.is_some());
         if known && matches!(self.observed.situation, Situation::Settled | Situation::Blocked | Situation::Paused(_)) {
@@ -196,7 +200,8 @@ impl Pass<'_> {
         let (placed, watched) = self.place(running).await?;
         let (mut live, unsynced) = ctx.cache.objects_of(&observed.key, placed.iter().map(|p| &p.id), watched);
         live.retain(|_, live| names_owner(&observed.facts, live));
-        let why = || ctx.cache.blind(&unsynced).unwrap_or_else(|| "the first list of what it makes".to_owned());
+        let why =
+            || ctx.cache.blind(&unsynced).unwrap_or_else(|| "the first list of the objects that it makes".to_owned());
         let unknown = (!unsynced.is_empty()).then(why);
         let timeout = self.timeout();
         let view = View { operations, running, placed: &placed, live: &live, timeout, now };
@@ -341,7 +346,7 @@ impl Pass<'_> {
         // The text is masked here, at its source.
         learn(self.observed, self.ctx).await;
         let clean = |text: &str| self.ctx.show(self.observed, &Text::foreign(text));
-        let mut said = PodsSaid { why: self.ctx.show(self.observed, &trouble.why), ..Said::default() };
+        let mut said = PodsSaid { why: self.ctx.show(self.observed, &trouble.why), ..PodsSaid::default() };
         let (true, Some(namespace)) = (hook.is_a_run(), &id.namespace) else { return said };
         let cluster = &self.observed.cluster;
         let pods = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
@@ -351,7 +356,7 @@ impl Pass<'_> {
             cluster.get(&pods, id).await.map(|pod| pod.into_iter().collect())
         };
         let mut found = found.unwrap_or_else(|error| {
-            tracing::info!(%error, hook = %id, "how the pods of an operation ended is not known");
+            tracing::info!(%error, hook = %id, "the results of the pods of an operation are not known");
             Vec::new()
         });
         let created =
@@ -365,9 +370,9 @@ impl Pass<'_> {
                 // The termination message contains the end of the log, too.
                 _ if !said.message.is_empty() => format!("; its last line: {}", said.message),
                 Ok(None) => String::new(),
-                Err(error) if error.reason() == "Forbidden" => format!("; what it wrote is not known: {error}"),
+                Err(error) if error.reason() == "Forbidden" => format!("; its log cannot be read: {error}"),
                 Err(error) => {
-                    tracing::info!(%error, hook = %id, "what a failed operation wrote is not known");
+                    tracing::info!(%error, hook = %id, "cannot read the log of a failed operation");
                     String::new()
                 }
             };

@@ -17,7 +17,7 @@ pub fn install() {
     std::panic::set_hook(Box::new(|panic| {
         let place = place(panic);
         // A `&'static str` is text from the source code. A message that contains values has another type.
-        let what = panic.payload().downcast_ref::<&'static str>().copied().unwrap_or("what it says is not shown");
+        let what = panic.payload().downcast_ref::<&'static str>().copied().unwrap_or("its message is not shown");
         let backtrace = std::backtrace::Backtrace::capture();
         let backtrace = match backtrace.status() {
             std::backtrace::BacktraceStatus::Captured => backtrace.to_string(),

@@ -1,4 +1,4 @@
-//! A pass that writes nothing: what the next pass over one custom resource would do, asked by a person.
+//! A pass that writes nothing: it shows a person the work of the next pass over one custom resource.
 //!
 //! The steps are those of [`pass`](super::pass): observe, verify, render and plan are the same code. Instead of `apply`, each
 //! object is applied as a dry run. The client refuses every other write.
@@ -50,12 +50,12 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The uid of a custom resource that does not exist yet.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// What stands for the data of a Secret.
+/// The placeholder for the data of a Secret.
 const HIDDEN: &str = "***";
 /// The same, where it changes.
 const HIDDEN_CHANGE: &str = "*** (changed)";
 
-/// What a preview is about.
+/// The subject of a preview.
 pub struct PreviewTarget {
     /// The kinds of `watches.yaml`, of which the custom resource has one: it may need custom resources of the others.
     pub kinds: Vec<Kind>,
@@ -73,12 +73,12 @@ pub struct PreviewTarget {
     pub changed: Option<Value>,
 }
 
-/// What the next pass would do. Nothing in it is secret.
+/// The work of the next pass. Nothing in it is secret.
 #[derive(Debug)]
 pub struct Preview {
     /// The state of the release, in a word and a sentence.
     pub state: (&'static str, String),
-    /// What the next pass is for.
+    /// The purpose of the next pass.
     pub verb: Verb,
     /// The revision that it makes or works on.
     pub revision: u64,
@@ -92,13 +92,13 @@ pub struct Preview {
     pub unchanged: usize,
     /// The plan of members or of an operation that is being carried out, as the status has it.
     pub running: Option<Value>,
-    /// What else is to be said.
+    /// Further notes.
     pub notes: Vec<String>,
-    /// Why it cannot go on, if it cannot.
+    /// Why it cannot continue, if it cannot.
     pub error: Option<String>,
 }
 
-/// What would become of an object.
+/// The change of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It does not exist.
@@ -131,7 +131,7 @@ impl Fate {
 pub struct ObjectChange {
     /// Which object.
     pub id: ObjectId,
-    /// What becomes of it.
+    /// Its change.
     pub fate: Fate,
     /// As it is.
     pub before: String,
@@ -149,7 +149,7 @@ pub async fn preview(wanted: PreviewTarget, config: Config) -> Result<Preview, S
     let tasks = Tasks::new(CancellationToken::new());
     let _end = tasks.stop().clone().drop_guard();
     let number = wanted.kinds.iter().position(|kind| kind.gvk == wanted.gvk);
-    let number = number.ok_or_else(|| format!("no kind of watches.yaml is {}", wanted.gvk))?;
+    let number = number.ok_or_else(|| format!("watches.yaml does not have the kind {}", wanted.gvk))?;
     let mut notes = Vec::new();
     let kinds = wanted.kinds.iter().cloned().map(|kind| as_asked(kind, &wanted.gvk, &mut notes)).collect();
     let mut namespaces = vec![wanted.namespace.clone(), wanted.release_namespace.clone()];
@@ -196,7 +196,7 @@ fn as_asked(mut kind: Kind, of: &Gvk, notes: &mut Vec<String>) -> Kind {
             notes.push("charts of this kind are rolled out in stages: its turn may come later".to_owned());
         }
         if kind.switches.paused {
-            notes.push("the kind is paused in watches.yaml: nothing is done before it is not".to_owned());
+            notes.push("the kind is paused in watches.yaml: the operator does nothing until the pause ends".to_owned());
             kind.switches.paused = false;
         }
     }
@@ -264,7 +264,7 @@ fn enter(key: &ReleaseKey, changed: Option<&Value>, ctx: &Context, notes: &mut V
         (None, None) => return Ok(()),
     };
     if cr.annotations.remove(names::PAUSED).is_some_and(|text| text.trim() == "true") {
-        notes.push("the custom resource is paused: nothing is done before it is resumed".to_owned());
+        notes.push("the custom resource is paused: the operator does nothing until it is resumed".to_owned());
     }
     let mut status = cr.status();
     if let Some(Value::Object(last)) = status.get_mut("lastAttempted") {
@@ -326,7 +326,8 @@ async fn look(observed: Observed, mut notes: Vec<String>, ctx: &Context) -> Prev
     preview.notes.extend(prepared.remarks.iter().cloned());
     for set in prepared.desired.members.iter().flat_map(|members| &members.sets) {
         preview.notes.push(format!(
-            "the members of StatefulSet {} are not asked: the operator steps its replicas afterwards, by what they say then",
+            "the preview does not ask the members of StatefulSet {}: the operator changes its replicas afterwards, by \
+             the answers that the members give then",
             set.target
         ));
     }
@@ -369,7 +370,8 @@ fn hooks(observed: &Observed, desired: &Desired, plan: &Plan) -> Vec<(String, St
     events.iter().flat_map(of).collect()
 }
 
-/// What must not be shown: what the release's own Secrets hold, as they are and as they would be, and the sources of its values.
+/// The secrets that must not be shown: the content of the release's own Secrets, now and after the pass, and the
+/// sources of its values.
 async fn learn(observed: &Verified, desired: &Desired, ctx: &Context) {
     secrets::learn(observed, ctx).await;
     let objects = || desired.objects.iter().chain(desired.previous.iter().flatten());
@@ -445,8 +447,8 @@ async fn changes(observed: &Verified, prepared: &Prepared, plan: &Plan, preview:
     }
 }
 
-/// What is shown of an object; `None` if it stays as it is. `masked` is the text without what is secret, or `None` for one that must not be
-/// shown.
+/// The visible part of an object; `None` if it stays as it is. `masked` is the text without what is secret, or `None`
+/// for one that must not be shown.
 fn change(
     id: ObjectId,
     fate: Fate,
@@ -471,7 +473,7 @@ fn change(
     };
     let (before_text, mut after_text) = (write(&before), write(&after));
     if fate == Fate::Changed && before_text == after_text {
-        after_text.push_str("# what changes came from a Secret, and is not shown\n");
+        after_text.push_str("# the changes came from a Secret, and are not shown\n");
     }
     let after = if matches!(fate, Fate::Refused(_)) { before_text.clone() } else { after_text };
     Some(ObjectChange { id, fate, before: before_text, after, is_mark })
@@ -547,18 +549,20 @@ fn state(situation: &Situation) -> (&'static str, String) {
         Situation::Refused(refusal) => ("Refused", format!("{}: {}", refusal.reason, refusal.message)),
         Situation::Awaiting(refusal) => ("Awaiting", format!("{}: {}", refusal.reason, refusal.message)),
         Situation::Waiting => of("Waiting", "another tool works on the release, or a hook runs"),
-        Situation::Settled => of("Settled", "what is deployed is what it should be"),
-        Situation::Finished => of("Finished", "what is deployed is what it should be, and a Job has finished"),
-        Situation::Blocked => of("Blocked", "the inputs cannot work, and nothing is tried again until they change"),
+        Situation::Settled => of("Settled", "the deployed objects are up to date"),
+        Situation::Finished => of("Finished", "the deployed objects are up to date, and a Job has finished"),
+        Situation::Blocked => {
+            of("Blocked", "the inputs cannot work, and the operator does not try again until they change")
+        }
         Situation::Paused(_) => of("Paused", "the custom resource is paused"),
         Situation::RollBack(to) => {
-            ("RollBack", format!("the upgrade failed for good: the release goes back to revision {to}"))
+            ("RollBack", format!("the upgrade failed permanently: the release rolls back to revision {to}"))
         }
-        Situation::Abandoned => of("Abandoned", "the first installation failed for good, and is uninstalled"),
-        Situation::Drifted(drift) => ("Drifted", format!("{} objects are not what the release says", drift.len())),
+        Situation::Abandoned => of("Abandoned", "the first installation failed permanently, and is uninstalled"),
+        Situation::Drifted(drift) => ("Drifted", format!("{} objects differ from the release", drift.len())),
         Situation::Unfinished => of("Unfinished", "the newest revision is not finished"),
         Situation::New => of("New", "there is no release yet"),
-        Situation::Changed => of("Changed", "the inputs are not those of the newest revision"),
+        Situation::Changed => of("Changed", "the inputs differ from those of the newest revision"),
     }
 }
 
@@ -570,7 +574,7 @@ fn sentence(step: &PlanStep, desired: &Desired, observed: &Observed, ctx: &Conte
         PlanStep::Finalize => "add the finalizer".to_owned(),
         PlanStep::CreateCrds => "write the chart's definitions".to_owned(),
         PlanStep::CreateRecord { revision, status } => format!("record revision {revision} as {status}"),
-        PlanStep::CreateRollback { revision, to } => format!("record revision {revision}, which goes back to {to}"),
+        PlanStep::CreateRollback { revision, to } => format!("record revision {revision}, which rolls back to {to}"),
         PlanStep::Apply { object, .. } => format!("apply {}", desired.objects[*object].id),
         PlanStep::Keep(object) => format!("keep {}", desired.objects[*object].id),
         PlanStep::StartHook { hook: at, event, .. } => format!("start the {event} hook {}", hook(at)),
@@ -582,12 +586,12 @@ fn sentence(step: &PlanStep, desired: &Desired, observed: &Observed, ctx: &Conte
         PlanStep::DeleteHook(at) => format!("delete the hook {}", hook(at)),
         PlanStep::MarkApplied(revision) => format!("record that the objects of revision {revision} are applied"),
         PlanStep::AwaitReady { what, .. } => format!("wait until the objects are ready: {}", show(what)),
-        PlanStep::FailReady(what) => format!("fail, since the objects did not get ready in time: {}", show(what)),
+        PlanStep::FailReady(what) => format!("fail, because the objects did not get ready in time: {}", show(what)),
         PlanStep::Prune { id, .. } => format!("delete {id}"),
         PlanStep::Orphan(id) => format!("leave {id} behind"),
         PlanStep::Supersede(revision) => format!("mark revision {revision} as superseded"),
         PlanStep::MarkDeployed(revision) => format!("mark revision {revision} as deployed"),
-        PlanStep::Note(revision) => format!("note the inputs in the record of revision {revision}"),
+        PlanStep::Note(revision) => format!("store the inputs in the record of revision {revision}"),
         PlanStep::Forget(revision) => format!("delete the record of revision {revision}"),
         PlanStep::Unfinalize => "remove the finalizer".to_owned(),
     }
@@ -625,7 +629,7 @@ mod tests {
         let map = |text: &str| json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": text}});
         let change = made("ConfigMap", map("x-hunter22"), map("x-another33")).unwrap();
         assert!(!change.before.contains("hunter22"), "{}", change.before);
-        assert!(change.after.ends_with("# what changes came from a Secret, and is not shown\n"), "{}", change.after);
+        assert!(change.after.ends_with("# the changes came from a Secret, and are not shown\n"), "{}", change.after);
     }
 
     #[test]

@@ -192,8 +192,8 @@ impl Queue {
         self.finish(state, key, sooner);
     }
 
-    /// When a release that comes to rest now is checked: the same time for all that do so within a twelfth of the
-    /// period.
+    /// When a release that comes to rest now is checked: the same time for all releases that do so within a twelfth of
+    /// the period.
     fn until(&self, period: Duration, due: Option<i64>) -> Instant {
         let period = period.min(MAX);
         let over = self.started.elapsed() + period;
@@ -239,7 +239,7 @@ impl Queue {
         self.lock().running.get(key).cloned().unwrap_or_default()
     }
 
-    /// What has made no progress for this long.
+    /// The work that has made no progress for this long.
     pub fn stuck(&self, limit: Duration) -> Option<Stuck> {
         let state = self.lock();
         let now = Instant::now();

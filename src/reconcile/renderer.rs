@@ -53,8 +53,8 @@ impl Default for Renderer {
     }
 }
 
-/// The slot of a rendering, which changes while it runs. The rendering holds the slot until it ends, even if nobody
-/// waits for it any more.
+/// The slot of a rendering, which changes while it runs. The rendering holds the slot until it ends, even if no pass
+/// waits for it now.
 type Held = Arc<Mutex<Option<OwnedSemaphorePermit>>>;
 
 impl Renderer {
@@ -69,7 +69,11 @@ impl Renderer {
         key: &ReleaseKey,
         run: impl FnOnce(&Stop) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let busy = || Error::Busy("renderings that take long use all that they may; it is tried again".to_owned());
+        let busy = || {
+            Error::Busy(
+                "slow renderings use all the threads that they are allowed; the operator tries again".to_owned(),
+            )
+        };
         let was_slow = self.known().contains(key);
         let permit = if was_slow {
             // A pass does not wait for slow renderings of others, since each may take a minute.

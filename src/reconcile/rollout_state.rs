@@ -1,4 +1,4 @@
-//! What is known of the roll-out of a kind's chart between two looks, in memory only.
+//! The state of the roll-out of a kind's chart between two checks, in memory only.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use super::charts::{Loaded, Served};
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::Cr;
 
-/// What is known of the roll-out of a kind's chart, in memory only.
+/// The state of the roll-out of a kind's chart, in memory only.
 #[derive(Default)]
 pub(super) struct RolloutState {
     /// The digest of the chart that is kept as the newest one.
@@ -24,7 +24,7 @@ pub(super) struct RolloutState {
     checks: HashMap<ReleaseKey, Check>,
 }
 
-/// A check: of which state of the custom resource, with which chart, and what was found.
+/// A check: the state of the custom resource, the chart, and the result.
 struct Check {
     uid: Arc<str>,
     generation: i64,
@@ -81,7 +81,7 @@ impl Served {
         self.rollout().kept.as_deref() == Some(digest)
     }
 
-    /// Whether there is a chart to go back to.
+    /// Whether there is a chart to roll back to.
     pub fn has_others(&self) -> bool {
         let state = self.rollout();
         state.others.iter().any(|other| !state.withdrawn.contains(&other.digest))
@@ -134,7 +134,7 @@ impl Served {
         self.rollout().granted.remove(key);
     }
 
-    /// What [`Served::set_check`] noted of this state of a custom resource.
+    /// The result that [`Served::set_check`] noted for this state of a custom resource.
     pub fn check(&self, key: &ReleaseKey, cr: &Cr, digest: &str) -> Option<Checked> {
         let state = self.rollout();
         let check = state.checks.get(key)?;

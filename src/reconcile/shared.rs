@@ -42,9 +42,9 @@ pub struct Shared {
     pub waits: Arc<Waits>,
     /// The custom resources that notices have to look at again.
     pub touched: Arc<Touched>,
-    /// The custom resources about which messages wait because their targets do not take them.
+    /// The custom resources about which messages wait because their targets do not accept them.
     pub undelivered: Arc<Undelivered>,
-    /// Signals that a roll-out may go on.
+    /// Signals that a roll-out can continue.
     pub rollouts: Arc<Notify>,
     /// Metrics.
     pub metrics: Arc<Metrics>,

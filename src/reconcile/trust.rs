@@ -66,14 +66,14 @@ impl Deref for Verified {
 
 /// A release whose record must not be acted on.
 pub struct Unverified {
-    /// What the pass observed.
+    /// The observations of the pass.
     pub observed: Observed,
     /// Why.
     pub error: Error,
 }
 
-/// Compares the record that the pass would act on, if necessary, and removes the parts that do not count from what was
-/// observed.
+/// Compares the record that the pass would act on, if necessary, and removes the parts that do not count from the
+/// observations.
 pub async fn verify(mut observed: Observed, ctx: &Context) -> Result<Verified, Box<Unverified>> {
     match leave_out(&mut observed, ctx).await {
         Ok(()) => Ok(Verified(observed)),
@@ -115,7 +115,7 @@ async fn leave_out(observed: &mut Observed, ctx: &Context) -> Result<(), Error> 
         },
     };
     if left_out.members && observed.situation != Situation::Uninstall {
-        let why = "what it says of members is not what the chart renders".into();
+        let why = "its description of the members differs from the rendered chart".into();
         return Err(Error::Unverified { revision: revision.revision, why });
     }
     if left_out.members {
@@ -142,7 +142,7 @@ async fn leave_out(observed: &mut Observed, ctx: &Context) -> Result<(), Error> 
 }
 
 fn unknown_hooks(why: &Text) -> Text {
-    Text::own("the record cannot be compared with what the chart renders: ").and(why.clone())
+    Text::own("the record cannot be compared with the rendered chart: ").and(why.clone())
 }
 
 /// Whether a record names hooks of a deletion.
@@ -202,7 +202,7 @@ fn in_question(observed: &Observed) -> Option<Revision> {
     match observed.situation {
         Situation::RollBack(to) => observed.facts.history.iter().find(|r| r.revision == to).cloned(),
         Situation::Drifted(_) | Situation::Unfinished => Some(head.clone()),
-        // No hook runs, and what is deleted names its owner.
+        // No hook runs, and each deleted object names its owner.
         Situation::Uninstall if !observed.facts.switches.hooks && !orphans(observed) => None,
         Situation::Uninstall => (has_orders || has_hooks()).then(|| head.clone()),
         Situation::Settled
@@ -326,16 +326,16 @@ fn judge(
     let mut names: Vec<String> =
         left_out.objects.iter().map(|at| format!("{} {}", objects[*at].gvk.kind, objects[*at].name)).collect();
     names.extend((!left_out.hooks.is_empty()).then(|| "its hooks".to_owned()));
-    names.extend(left_out.members.then(|| "what it says of members".to_owned()));
-    names.extend(left_out.operations.then(|| "what it says of operations".to_owned()));
-    names.extend(left_out.status_fields.then(|| "what it says of the status".to_owned()));
+    names.extend(left_out.members.then(|| "the description of the members".to_owned()));
+    names.extend(left_out.operations.then(|| "the description of the operations".to_owned()));
+    names.extend(left_out.status_fields.then(|| "the description of the status".to_owned()));
     if names.is_empty() {
         names.push("the list of its objects".to_owned());
     }
     names.truncate(NAMED);
-    let what = if rejected { "the release is rendered again" } else { "nothing of that is taken from it" };
+    let what = if rejected { "the release is rendered again" } else { "the operator takes none of that from it" };
     let note = format!(
-        "the record of revision {} is not what the chart renders ({}): {what}. Somebody else may have written it",
+        "the record of revision {} differs from the rendered chart ({}): {what}. Another client may have written it",
         revision.revision,
         names.join(", ")
     );

@@ -1,4 +1,4 @@
-//! What changed between the values of two revisions, and which values a custom resource can go back to.
+//! The changes between the values of two revisions, and the values that a custom resource can roll back to.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use super::secret::Revision;
 use crate::chart::Values;
 use crate::render::Capabilities;
 
-/// The names of the values that differ, as paths with dots, sorted. A list counts as one value. No value is named, only where it stands.
+/// The names of the values that differ, as paths with dots, sorted. A list counts as one value. Only the place of a
+/// value is named, not the value.
 pub fn changed_names(before: &Values, after: &Values) -> Vec<String> {
     fn walk(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mut BTreeSet<String>) {
         let empty = Map::new();
@@ -35,8 +36,9 @@ pub fn changed_names(before: &Values, after: &Values) -> Vec<String> {
 }
 
 /// Whether the values of a revision came from the spec of its custom resource, and the kind's `overrideValues`, alone: none from Secrets,
-/// `ConfigMap`s or other custom resources. The digest of the inputs proves it, since it holds those apart. `false` also for a revision that
-/// somebody else made, and for one that was made with other capabilities of the API server, where the chart reads them.
+/// `ConfigMap`s or other custom resources. The digest of the inputs proves it, since it holds those apart. `false` also
+/// for a revision that another client made, and for one that was made with other capabilities of the API server, where
+/// the chart reads them.
 pub fn is_of_spec_alone(
     values: &Values,
     revision: &Revision,
@@ -64,7 +66,7 @@ pub fn is_of_spec_alone(
 }
 
 /// The values of an earlier revision without those that `overrideValues` added: `newest` are the values that the present `spec` gave.
-/// What is in them and not in the spec came from there.
+/// Values that are in them and not in the spec came from there.
 pub fn without_overrides(mut values: Values, newest: &Values, spec: &Values) -> Values {
     fn remove(values: &mut Values, newest: &Values, spec: &Values) {
         for (key, added) in newest {

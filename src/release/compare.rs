@@ -1,7 +1,7 @@
 //! Whether a record equals what a chart renders, except for random texts and times.
 //!
-//! A chart that generates a password renders another one each time. So its record is compared with several renderings: where they differ
-//! from each other the record may differ, too, and nowhere else.
+//! A chart that generates a password renders a new password each time. So its record is compared with several
+//! renderings: where they differ from each other the record may differ, too, and nowhere else.
 
 use serde_json::Value;
 

@@ -129,7 +129,7 @@ pub struct Inputs<'a> {
     pub name: &'a str,
     /// Namespace of the release.
     pub namespace: &'a str,
-    /// What the chart reads of the cluster's capabilities; empty when it reads nothing.
+    /// The cluster's capabilities that the chart reads; empty when it reads none.
     pub capabilities: &'a str,
     /// Digest of the sources of values and the patches; empty when there are none.
     pub extras: &'a str,

@@ -18,7 +18,7 @@ pub struct DocumentFields<'a> {
 }
 
 impl<'a> DocumentFields<'a> {
-    /// The fields of the object at a place, whose name stands in messages. A missing object has no fields.
+    /// The fields of the object at a place; messages have the name of the place. A missing object has no fields.
     pub fn of(at: &'a str, value: Option<Value>, known: &'a [&'static str]) -> Result<Self, String> {
         let fields = match value {
             Some(Value::Object(fields)) => fields,

@@ -1,7 +1,7 @@
 //! Sets of fields, as `metadata.managedFields` writes them (`FieldsV1`).
 //!
 //! `f:NAME` is a field, `k:{…}` the list item with those keys, `v:…` an element of a set, `i:N` an item by index, and `.`
-//! the thing itself beside its parts. What has no parts stands for itself, whole.
+//! the thing itself beside its parts. A value without parts counts as one field.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ impl Fields {
         Self { member: self.member && other.member, parts: self.parts.iter().filter_map(both).collect() }
     }
 
-    /// What has no parts: fields themselves, not the maps and lists around them.
+    /// Values without parts: fields themselves, not the maps and lists around them.
     #[must_use]
     pub fn leaves(&self) -> Self {
         let parts = self.parts.iter().map(|(key, part)| (key.clone(), part.leaves()));
@@ -125,7 +125,7 @@ impl Fields {
                 .find(|(key, _)| !key.starts_with("f:") && step(key, &alone).is_some())
                 .map(|(_, part)| part)
         });
-        // What has no parts is owned whole.
+        // A value without parts is owned as a whole.
         part.is_some_and(|part| part.parts.is_empty() || part.has(rest))
     }
 

@@ -1,4 +1,4 @@
-//! What a revision consists of: each applied object with the API server's own answer as its reference.
+//! The content of a revision: each applied object with the API server's own answer as its reference.
 //!
 //! It is kept in an annotation of the newest release Secret. So a metadata watch is enough to know, also after a
 //! restart, whether anything changed and which object did (docs/design/applying.md A1; the inventory holds the objects digest of that
@@ -31,7 +31,8 @@ pub const MAX_BYTES: usize = 200 * 1024;
 
 impl Inventory {
     /// One line per kind, `GROUP/VERSION/KIND`, then one per object, indented: `NAMESPACE NAME UID DIGEST`, with `-`
-    /// for no namespace and ` finished` at the end of what was seen to end. A person can read it with `kubectl describe`.
+    /// for no namespace and ` finished` at the end of an object that was seen to end. A person can read it with
+    /// `kubectl describe`.
     pub fn encode(&self) -> String {
         let mut text = String::new();
         let mut last: Option<&Gvk> = None;

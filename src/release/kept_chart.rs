@@ -1,7 +1,8 @@
 //! Charts that are kept in Secrets of the operator's namespace, so that a custom resource that has not moved to a new version can still be
 //! rendered with the one before, also by an operator whose image has only the new one.
 //!
-//! A chart is an archive in one or more Secrets, which its digest names. What is read must have that digest.
+//! A chart is an archive in one or more Secrets, which its digest names. The archive that is read must have that
+//! digest.
 
 use std::collections::BTreeMap;
 

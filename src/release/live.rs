@@ -1,4 +1,4 @@
-//! What the caches know of a live object: a summary, not the object.
+//! The caches' knowledge of a live object: a summary, not the object.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +31,7 @@ impl Health {
             Self::Failed(_) => "Failed",
         }
     }
-    /// What is missing or wrong; `None` when ready.
+    /// The missing or wrong part; `None` when ready.
     pub fn message(&self) -> Option<&Text> {
         match self {
             Self::Ready => None,
@@ -63,7 +63,7 @@ pub struct Live {
     /// Digest of the fields that we own; `None` when we own none.
     pub digest: Option<Box<str>>,
     /// The owners of its fields must be read before the next apply: some wait to be taken over from Helm (docs/design/applying.md B1), or
-    /// its replicas are set through the subresource `scale` (docs/design/applying.md C4). It is no drift.
+    /// its replicas are set through the subresource `scale` (docs/design/applying.md C4). It is not drift.
     pub shared: bool,
     /// uid in the owner reference that made it ours, if it has one.
     pub owner_uid: Option<Box<str>>,
@@ -83,14 +83,14 @@ pub struct Live {
     pub replicas: Option<u32>,
     /// The label selector of its pods, when it is a workload and not ready.
     pub pods: Option<Box<str>>,
-    /// What a status shows of it.
+    /// The part of it that a status shows.
     pub shown: Shown,
 }
 
-/// What a status shows of an object, beside its health.
+/// The part of an object that a status shows, besides its health.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// What the subresource `scale` reports of a workload that can be scaled.
+    /// The report of the subresource `scale` of a workload that can be scaled.
     pub scale: Option<Box<Scale>>,
     /// The values at the paths that a [`Status`](super::status_fields) document of its release names, by the text of the path; `None`
     /// for a path that leads nowhere. A path without an entry was not looked at.
@@ -106,7 +106,7 @@ pub struct Scale {
     pub selector: Box<str>,
 }
 
-/// What a change between two summaries affects.
+/// The effects of a change between two summaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveChange {
     /// Nothing of the release, only its status.
@@ -118,7 +118,7 @@ pub enum LiveChange {
 }
 
 impl Live {
-    /// What the change to a later summary affects.
+    /// The effects of the change to a later summary.
     pub fn change(&self, other: &Self) -> LiveChange {
         let Self {
             uid,

@@ -1,4 +1,5 @@
-//! What the templates of a release looked up. It is an input of the release that no other digest covers (docs/design/applying.md A4).
+//! The lookups of the templates of a release. It is an input of the release that no other digest covers
+//! (docs/design/applying.md A4).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +14,7 @@ use crate::object::{Gvk, ObjectId};
 const MAX: usize = 200;
 
 /// Objects, and lists of them (without a name), with the version in which they were read: `UID/RESOURCE_VERSION`, a digest of a list's
-/// objects, nothing for what was not there, or [`UNREAD`].
+/// objects, nothing for an object that did not exist, or [`UNREAD`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookups(BTreeMap<ObjectId, Box<str>>);
 
@@ -113,7 +114,7 @@ fn of_object(object: &Value) -> String {
     format!("{}/{}", text("/metadata/uid"), text("/metadata/resourceVersion"))
 }
 
-/// Whether the present state differs from what was read. A watch that is behind is no change.
+/// Whether the present state differs from the state that was read. A watch that is behind is not a change.
 pub fn is_change(read: &str, now: &str) -> bool {
     let parts = |version: &str| {
         let (uid, number) = version.split_once('/')?;

@@ -7,8 +7,9 @@ use super::owned::{MANAGER, has_subresource, is_ours};
 
 /// Helm 4 applies under this name, and Helm 3 and its libraries update; helm-operator's is that of its binary.
 const HELM: [&str; 2] = ["helm", "helm-operator"];
-/// What the API server calls the owner of fields when it cannot tell: objects without managedFields, and entries beyond
-/// its limit. They may hold fields of anybody, so only those that a manifest of ours names are taken.
+/// The name that the API server uses for the owner of fields when it does not know it: for objects without
+/// managedFields, and for entries beyond its limit. They may hold fields of anybody, so only those that a manifest of
+/// ours names are taken.
 const UNKNOWN: [&str; 2] = ["before-first-apply", "ancient-changes"];
 /// Helm writes it into every object of a release. Its owner is Helm under another name: Helm's library uses the name of the program.
 const HELM_MARK: &str = "/fieldsV1/f:metadata/f:annotations/f:meta.helm.sh~1release-name";
@@ -104,8 +105,8 @@ pub fn take(managed: &[Value], api_version: &str, taken: &Fields) -> (Vec<Value>
     (entries, owners)
 }
 
-/// `managedFields` after an object was replaced by `replacer` with what an apply would have made of it: what is ours is as after that apply
-/// (`wanted`), and the replacement owns nothing. `None` when that is so.
+/// `managedFields` after an object was replaced by `replacer` with the result that an apply would have had: our fields
+/// are as after that apply (`wanted`), and the replacement owns nothing. `None` when it is already like that.
 pub fn replaced(managed: &[Value], wanted: &[Value], replacer: &str) -> Option<Vec<Value>> {
     let is_replacement = |e: &Value| manager(e) == replacer && !has_subresource(e);
     let left = managed.iter().filter(|e| !is_ours(e) && !is_replacement(e));
@@ -185,7 +186,7 @@ pub fn is_by_kubectl(managed: &[Value]) -> bool {
 }
 
 /// `managedFields` in which what `applier` wrote by a create or an update, and what Helm wrote, is as if `applier` had applied it: the next
-/// apply removes what it lacks. `None` when that is so.
+/// apply removes what it lacks. `None` when it is already like that.
 pub fn as_applied(managed: &[Value], applier: &str, api_version: &str) -> Option<Vec<Value>> {
     let is_applied = |e: &Value| manager(e) == applier && e.get("operation").is_some_and(|o| o == "Apply");
     let (taken, mut entries): (Vec<&Value>, Vec<&Value>) = managed.iter().partition(|entry| {
@@ -201,7 +202,7 @@ pub fn as_applied(managed: &[Value], applier: &str, api_version: &str) -> Option
     Some(entries.into_iter().cloned().collect())
 }
 
-/// Who owns `spec.replicas` through the subresource `scale`.
+/// The owner of `spec.replicas` through the subresource `scale`.
 pub fn scalers(managed: &[Value]) -> Vec<&str> {
     let scales = |e: &&Value| {
         e.get("subresource").and_then(Value::as_str) == Some("scale")

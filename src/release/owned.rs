@@ -1,8 +1,8 @@
 //! The digest of the fields of a live object that our field manager owns: the trigger of drift repair.
 //!
 //! `metadata.managedFields` lists the fields that a manager owns. The values of exactly those fields
-//! are what we applied, as the API server defaulted and normalised them. So `1000m` and `1` are no drift if the digest of the
-//! API server's answer is the reference (docs/design/applying.md C1).
+//! are what we applied, as the API server defaulted and normalised them. So `1000m` and `1` are not drift if the digest
+//! of the API server's answer is the reference (docs/design/applying.md C1).
 
 use crate::names;
 use serde_json::{Map, Value};

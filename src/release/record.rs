@@ -111,7 +111,7 @@ pub struct LastRun {
     pub event: Option<String>,
 }
 
-/// A hook of a record. What Helm leaves out is empty.
+/// A hook of a record. Fields that Helm leaves out are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(default)]
 pub struct HookRecord {
@@ -132,7 +132,7 @@ pub struct HookRecord {
 }
 
 impl HookRecord {
-    /// Its object. The manifest can be somebody else's, so it is read within limits.
+    /// Its object. The manifest can come from another client, so it is read within limits.
     ///
     /// # Errors
     /// It is not an object, or over a limit.
@@ -141,7 +141,7 @@ impl HookRecord {
     }
 }
 
-/// The hooks of what was just rendered, as its record will have them.
+/// The hooks of the chart that was just rendered, as its record will have them.
 pub fn hooks_of(rendered: &Rendered) -> Vec<HookRecord> {
     let read = |hook: &Hook| serde_json::from_value(hook_json(hook)).unwrap_or_default();
     rendered.hooks.iter().map(read).collect()
@@ -189,7 +189,7 @@ pub struct New<'a> {
     pub chart: &'a RawValue,
     /// The user's values.
     pub config: &'a Map<String, Value>,
-    /// What the chart rendered to.
+    /// The rendered objects of the chart.
     pub rendered: &'a Rendered,
 }
 
@@ -462,7 +462,7 @@ impl Packed {
     /// The fields of the record.
     ///
     /// # Errors
-    /// It is no record, or over a limit.
+    /// It is not a record, or over a limit.
     pub fn unpack(self) -> Result<BTreeMap<String, Box<RawValue>>, RecordError> {
         let json = if self.is_gzip() {
             // Not more than it says it has.
@@ -481,7 +481,7 @@ impl Packed {
     }
 }
 
-/// What `helm list` prints of a chart.
+/// The text that `helm list` prints for a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(missing_docs, reason = "the fields are those of Chart.yaml")]

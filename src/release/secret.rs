@@ -2,7 +2,8 @@
 //!
 //! Helm 4.3 writes the labels `name owner status version` and `createdAt` or `modifiedAt`
 //! (`pkg/storage/driver/secrets.go`). A human's `helm upgrade` drops annotations and copies custom labels to its own
-//! revision (docs/design/applying.md A2). So the owner of a release is a label, and what was applied is in annotations.
+//! revision (docs/design/applying.md A2). So the owner of a release is a label, and the applied objects are in
+//! annotations.
 
 use crate::names;
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ pub const MAX_KINDS: usize = 30;
 pub const MEMBERS: &str = names::RECORDED_MEMBERS;
 /// Annotation: when the chart is to be rendered again though nothing has changed, in seconds since 1970.
 pub const RENDER_AFTER: &str = names::RENDER_AFTER;
-/// Annotation: what the chart looked up, as [`Lookups`](super::lookups::Lookups) writes it.
+/// Annotation: the lookups of the chart, as [`Lookups`](super::lookups::Lookups) writes it.
 pub const LOOKUPS: &str = names::LOOKUPS;
 /// Annotation: the operations of the revision, as [`plan::operations`](crate::plan::operations) writes them. Helm's record has nothing of
 /// them.
@@ -86,11 +87,11 @@ pub struct Revision {
     pub owner_uid: Option<Box<str>>,
     /// `Kind.group NAMESPACE/NAME` of it.
     pub owner: Option<Box<str>>,
-    /// The inputs digest; `None` when somebody else wrote the revision.
+    /// The inputs digest; `None` when another client wrote the revision.
     pub inputs: Option<Box<str>>,
-    /// Digest of the chart; `None` when somebody else wrote the revision.
+    /// Digest of the chart; `None` when another client wrote the revision.
     pub chart: Option<Box<str>>,
-    /// What is applied; `None` before that.
+    /// The applied objects; `None` before that.
     pub inventory: Option<Inventory>,
     /// The revision that it goes back to, when it is a rollback of ours.
     pub rollback: Option<u64>,

@@ -1,4 +1,4 @@
-//! What `watches.yaml` allows a chart at first: what it makes by its own files, and nothing that values could add.
+//! The objects that a new `watches.yaml` allows a chart: those of its own files, and none that values could add.
 
 use crate::rbac::{Reach, Rights};
 use std::collections::BTreeSet;

@@ -1,6 +1,7 @@
 //! The bundle of an operator for the Operator Lifecycle Manager (OLM), from the objects that deploy it.
 //!
-//! OLM creates the Deployment, the ServiceAccount and the rights itself, from the `ClusterServiceVersion`; the other objects lie beside it.
+//! OLM creates the Deployment, the ServiceAccount and the rights itself, from the `ClusterServiceVersion`; the other
+//! objects are in files next to it.
 
 use super::ProjectFiles;
 use crate::template::value::Value as Yaml;
@@ -9,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What the objects do not say.
+/// The facts that the objects do not have.
 #[derive(Clone, Debug)]
 pub struct BundleSettings {
     /// Version of the operator, such as `0.1.0`.

@@ -1,6 +1,6 @@
-//! What becomes of a file that was generated before, may have been edited since, and is generated again.
+//! Merges a file that was generated before, may have been edited since, and is generated again.
 
-/// What was done with a file.
+/// The action on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// It is as generated, or is gone as it should be.
@@ -9,17 +9,17 @@ pub enum Outcome {
     Created,
     /// Nobody had edited it: it is as generated now.
     Updated,
-    /// It was edited, and what is generated changed elsewhere in it: it has both changes.
+    /// It was edited, and the generated text changed elsewhere in it: it has both changes.
     Merged,
     /// The edit and the change are at the same place: both are there, between markers.
     Conflict,
-    /// It was edited, and what is generated did not change.
+    /// It was edited, and the generated text did not change.
     Kept,
-    /// It was there and not generated, or is no text: it stays as it is.
+    /// It existed and was not generated, or is not a text: it stays as it is.
     NotOurs,
-    /// It is not generated any more, and nobody had edited it.
+    /// It is no longer generated, and nobody had edited it.
     Removed,
-    /// It is not generated any more, but was edited: it stays.
+    /// It is no longer generated, but was edited: it stays.
     Left,
     /// It was deleted by hand, and is not created again.
     Deleted,
@@ -66,7 +66,7 @@ fn named(text: &str) -> String {
 }
 
 /// A file that nobody knows the origin of, with the lines that came in one place between `before` and `new`: at the marker of
-/// kubebuilder, or at the end. `None` if that is not all that changed.
+/// kubebuilder, or at the end. `None` if there are other changes.
 pub fn with_added(before: &[u8], ours: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     let [before, ours, new] = [before, ours, new].map(|text| std::str::from_utf8(text).ok());
     let (before, ours, new) = (before?, ours?, new?);

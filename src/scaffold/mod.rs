@@ -1,8 +1,8 @@
 //! Projects of operators: the files that `tillerman init` and `tillerman create api` write, and how they are updated.
 //!
-//! The layout, the names of the files and the targets of the Makefile are those of operator-sdk's projects of charts, so that its own
-//! commands and what people know of them go on working. All of it is generated from the names, the charts and `watches.yaml`; nothing
-//! here reads or writes a file.
+//! The layout, the names of the files and the targets of the Makefile are those of operator-sdk's projects of charts,
+//! so that its commands continue to work, and users can use them as before. All of it is generated from the names, the
+//! charts and `watches.yaml`; nothing here reads or writes a file.
 
 pub mod bounds;
 pub mod built_in;
@@ -30,7 +30,7 @@ pub const CHARTS: &str = "helm-charts";
 /// The folder with the files as they were generated last.
 pub const GENERATED: &str = ".tillerman/generated";
 
-/// A kind of the project, and what is known of its chart.
+/// A kind of the project, and the facts about its chart.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Api {
     /// The whole group.
@@ -201,7 +201,7 @@ mod tests {
                 version: "v1alpha1".to_owned(),
                 kind: "Web".to_owned(),
                 domain: "example.com".to_owned(),
-                ..Resource::default()
+                ..ProjectResource::default()
             });
         }
         let api = |resource| Api {

@@ -1,5 +1,5 @@
-//! What `watches.yaml` pins at first: the values that the chart's schema marks `readOnly`, which are the operator author's and not a custom
-//! resource's, with the chart's defaults.
+//! The values that a new `watches.yaml` pins: those that the chart's schema marks `readOnly`, which are the operator
+//! author's and not a custom resource's, with the chart's defaults.
 
 use crate::chart::Chart;
 use crate::crd::refusals;

@@ -16,7 +16,7 @@ const PLUGIN: &str = "charts.tillerman.dev/v1";
 pub struct Project {
     /// The name: prefix of all objects and first part of the namespace.
     pub name: String,
-    /// What follows the groups of the kinds: group `apps` and domain `example.com` are `apps.example.com`.
+    /// The suffix of the groups of the kinds: group `apps` and domain `example.com` are `apps.example.com`.
     pub domain: String,
     /// The kinds, in the order in which they were added.
     pub resources: Vec<ProjectResource>,
@@ -24,7 +24,7 @@ pub struct Project {
     pub notices: bool,
     /// The comments at the top of the file; empty for those of a new one.
     head: String,
-    /// What else the file has, which is kept.
+    /// The other content of the file, which is kept.
     rest: Map<String, Value>,
 }
 
@@ -37,7 +37,7 @@ pub struct ProjectResource {
     pub version: String,
     /// Kind.
     pub kind: String,
-    /// What follows the group; empty for none.
+    /// The suffix of the group; empty for none.
     pub domain: String,
     /// Plural name, where it is not made by the rule.
     pub plural: Option<String>,
@@ -52,7 +52,7 @@ pub struct ChartOrigin {
     pub chart: String,
     /// The repository, if one was given.
     pub repo: String,
-    /// The version that was asked for; empty for the newest.
+    /// The requested version; empty for the newest.
     pub version: String,
 }
 
@@ -96,7 +96,7 @@ impl Project {
         let is_project =
             |layout: &Value| is_ours(layout) || layout.as_array().is_some_and(|all| all.iter().any(is_ours));
         if !layout.as_ref().is_some_and(is_project) {
-            return Err(format!("layout does not name {LAYOUT}: it is no project of charts"));
+            return Err(format!("layout does not name {LAYOUT}: it is not a project of charts"));
         }
         fields.remove("multigroup");
         let text = |value: Option<Value>| value.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -241,7 +241,7 @@ mod tests {
             version: "v1alpha1".into(),
             kind: "Web".into(),
             domain: "example.com".into(),
-            ..Resource::default()
+            ..ProjectResource::default()
         }
     }
 
@@ -294,7 +294,7 @@ mod tests {
             ("version: \"2\"", "version is not \"3\""),
             (
                 "version: \"3\"\nlayout: [go.kubebuilder.io/v4]",
-                "layout does not name helm.sdk.operatorframework.io/v1: it is no project of charts",
+                "layout does not name helm.sdk.operatorframework.io/v1: it is not a project of charts",
             ),
             ("version: \"3\"\nlayout: [helm.sdk.operatorframework.io/v1]", "projectName is missing"),
         ] {

@@ -40,8 +40,8 @@ pub fn of(api: &Api, chart: &Chart, spec: &Values, from: Option<&str>) -> Result
     } else {
         let _ = write!(
             out,
-            "\n# The values of the chart {name}, as its values.yaml documents them. Those that are not in spec have these defaults.\n\
-             # `kubectl explain {}.spec` lists them too.\n#\n",
+            "\n# The values of the chart {name}, as its values.yaml documents them. Values that are not in spec have \
+             these defaults.\n# `kubectl explain {}.spec` lists them too.\n#\n",
             api.plural
         );
         indented(&documented, "#   ", &mut out);

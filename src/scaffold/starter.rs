@@ -11,7 +11,7 @@ pub enum Engine {
     Minijinja,
 }
 
-/// What stands for the name of the chart.
+/// The placeholder for the name of the chart.
 const NAME: &str = "CHART_NAME";
 
 const SCHEMA: &str = include_str!("starter/values.schema.json");

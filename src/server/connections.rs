@@ -1,6 +1,6 @@
 //! The connections of a port. Any client can reach it, so the number of connections and their lifetime are limited, and
-//! no connection waits for another one: not for a slow handshake, not for slow headers, and not for a client that reads
-//! slowly.
+//! no connection waits for another connection: not for a slow handshake, not for slow headers, and not for a client
+//! that reads slowly.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// The maximum number of open connections. One more closes the oldest: a new client has its request ready, while the
-/// oldest one may only be there to occupy a slot.
+/// oldest one may only occupy a slot.
 const CONNECTIONS: usize = 256;
 /// The timeout of the handshake, and of the request's headers.
 const HEADERS: Duration = Duration::from_secs(10);

@@ -113,7 +113,7 @@ pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next
             (StatusCode::FORBIDDEN, format!("Authorization denied for user {user}")).into_response()
         }
         Err(error) => {
-            tracing::warn!(error = error.whole(), "nobody can be asked who may read the metrics");
+            tracing::warn!(error = error.whole(), "cannot check who is allowed to read the metrics");
             (StatusCode::INTERNAL_SERVER_ERROR, "Authentication failed").into_response()
         }
     }

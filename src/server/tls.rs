@@ -76,5 +76,5 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
     let chain = chain.map_err(|e| format!("the certificate cannot be read: {e}"))?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| format!("the key cannot be read: {e}"))?;
     let provider = rustls::crypto::ring::default_provider();
-    CertifiedKey::from_der(chain, key, &provider).map_err(|e| format!("certificate and key do not fit: {e}"))
+    CertifiedKey::from_der(chain, key, &provider).map_err(|e| format!("the certificate does not match the key: {e}"))
 }

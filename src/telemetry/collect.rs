@@ -57,7 +57,7 @@ pub struct MemberLabels {
     pub role: &'static str,
 }
 
-/// What was seen last of a database with a primary.
+/// The last known state of a database with a primary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DatabaseSight {
     /// Which one.

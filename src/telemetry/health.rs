@@ -30,7 +30,7 @@ impl Health {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(check));
     }
 
-    /// What is stuck, in sentences; `None` if nothing is.
+    /// The work that is stuck, in sentences; `None` if nothing is.
     pub fn trouble(&self) -> Option<String> {
         let limit = harm::setting("TILLERMAN_HARM_LIMIT", LIMIT);
         let checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -194,7 +194,7 @@ impl Metrics {
             self.pass_time.clone(),
         );
         r.register("controller_runtime_active_workers", "Passes that run now", self.active.clone());
-        r.register("controller_runtime_max_concurrent_reconciles", "Passes that may run at once", self.workers.clone());
+        r.register("controller_runtime_max_concurrent_reconciles", "Passes that can run at once", self.workers.clone());
         r.register("workqueue_depth", "Custom resources that wait for a pass", self.depth.clone());
         r.register("workqueue_adds", "Custom resources put into the queue", self.adds.clone());
         r.register("workqueue_retries", "Passes to be repeated after a failure", self.retries.clone());
@@ -202,10 +202,10 @@ impl Metrics {
         r.register_with_unit("workqueue_queue_duration", help, unit, self.queue_time.clone());
         let (help, unit) = ("Time that a pass took", Unit::Seconds);
         r.register_with_unit("workqueue_work_duration", help, unit, self.work_time.clone());
-        r.register("leader_election_master_status", "1 where this instance leads", self.leader.clone());
+        r.register("leader_election_master_status", "1 if this instance leads", self.leader.clone());
         r.register("tillerman_api_requests", "Requests by Kubernetes' verb", self.verbs.clone());
-        r.register("tillerman_passes", "Passes by what they were for and how they ended", self.outcomes.clone());
-        r.register("tillerman_drift_repairs", "Objects brought back to what their release says", self.repairs.clone());
+        r.register("tillerman_passes", "Passes by purpose and result", self.outcomes.clone());
+        r.register("tillerman_drift_repairs", "Objects restored to the state in their release", self.repairs.clone());
         r.register(
             "tillerman_events_left_out",
             "Events not written: there were too many",
@@ -245,7 +245,7 @@ impl Metrics {
     pub fn register_watches(&self, source: impl Fn() -> usize + Send + Sync + 'static) {
         let count = move || vec![(QUEUE, i64::try_from(source()).unwrap_or(i64::MAX))];
         let collector =
-            Read::new("tillerman_watches", "Watches of objects of releases, and of what releases are made from", count);
+            Read::new("tillerman_watches", "Watches of objects of releases, and of the sources of releases", count);
         self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
     }
 
@@ -253,7 +253,7 @@ impl Metrics {
     pub fn register_notices(&self, source: impl Fn() -> u64 + Send + Sync + 'static) {
         let count = move || vec![(QUEUE, i64::try_from(source()).unwrap_or(i64::MAX))];
         let collector =
-            Read::new("tillerman_notices_waiting", "Messages of notices that their targets did not take yet", count);
+            Read::new("tillerman_notices_waiting", "Messages of notices that their targets did not accept yet", count);
         self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
     }
 

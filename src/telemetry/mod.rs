@@ -1,4 +1,4 @@
-//! What the operator reports about itself: metrics, health, and the spans of traces. The module `server` serves
+//! The reports of the operator about itself: metrics, health, and the spans of traces. The module `server` serves
 //! metrics and health.
 
 pub mod collect;

@@ -103,10 +103,7 @@ pub async fn users_and_databases(root: Option<PathBuf>) {
     can(primary.address, ours, "CREATE TABLE shop_a.t (id INT PRIMARY KEY)").await;
     can(primary.address, ours, "INSERT INTO shop_a.t VALUES (1)").await;
     let state = primary.until("it says what is wrong", |state| state.problem.is_some()).await;
-    assert_eq!(
-        state.problem.unwrap(),
-        "users[2]: the name is of an account of the server's or the agent's own, and 2 more"
-    );
+    assert_eq!(state.problem.unwrap(), "users[2]: the server or the agent has an account of this name, and 2 more");
     assert_eq!(
         primary
             .numbers("SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE DEFAULT_COLLATION_NAME = 'utf8mb4_bin'")

@@ -166,7 +166,7 @@ async fn a_snapshot_of_another_program_is_fetched_when_it_is_allowed() {
     assert_eq!(fs::read(&to).expect("it is there"), fs::read(&foreign).expect("it is there"));
     fs::write(&foreign, "nothing of the kind").expect("it can be written");
     let error = fails(&mut store.snapshot(&fetch));
-    assert!(error.contains("no sum at its end"), "{error}");
+    assert!(error.contains("no checksum at its end"), "{error}");
 }
 
 /// The same on a server instead of a folder.
@@ -217,5 +217,5 @@ async fn a_name_that_is_taken_is_not_replaced_unless_it_is_asked_for() {
     fs::write(&record, unfinished).expect("it can be written");
     ok(&mut gateway.snapshot(&save));
     ok(&mut gateway.snapshot(&["verify", "etcd.backup"]));
-    assert!(fails(gateway.snapshot(&save[..3]).args(["--name", "../up"])).contains("is no name of a backup"));
+    assert!(fails(gateway.snapshot(&save[..3]).args(["--name", "../up"])).contains("is not a valid name of a backup"));
 }

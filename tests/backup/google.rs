@@ -103,7 +103,7 @@ async fn google_reports_a_wrong_token_and_a_missing_bucket() {
     let save = ["save", "--endpoints", &cluster(&test, V36, 1).await[0].url];
     for arguments in [&save[..], &["list"], &["verify"], &["verify", "one"]] {
         let error = fails(google.snapshot(arguments).env("GOOGLE_BEARER_TOKEN", WRONG));
-        assert!(error.contains("access denied: the keys are wrong, or do not suffice"), "{arguments:?}: {error}");
+        assert!(error.contains("access denied: the keys are wrong, or lack the permission"), "{arguments:?}: {error}");
         assert!(!error.contains(WRONG) && !error.contains(TOKEN), "{error}");
         let error = fails(&mut Google::at(&google.address, "nobucket", arguments));
         assert!(error.contains("there is no such bucket"), "{arguments:?}: {error}");

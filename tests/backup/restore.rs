@@ -126,7 +126,7 @@ async fn what_cannot_be_restored_leaves_nothing() {
     let idle = fails(&mut fetched.with("true"));
     assert!(idle.contains("left no member/snap/db"), "{idle}");
     let told = fails(fetched.restore().args(["--data-dir=/elsewhere"]));
-    assert!(told.contains("are given to it"), "{told}");
+    assert!(told.contains("do not give --data-dir and --wal-dir"), "{told}");
     let mut bytes = fs::read(&fetched.file).expect("it is there");
     bytes[9000] ^= 1;
     fs::write(&fetched.file, bytes).expect("it can be written");

@@ -40,7 +40,7 @@ async fn wrong_keys_and_buckets_are_reported_in_plain_words() {
         ("s3://user:another-secret@backups/x", "a URL without user, query and fragment"),
         ("s3:///folder", "it names no bucket"),
         ("file://folder", "its path is not absolute"),
-        ("ftp://backups/x", "none of s3, gs, az and file"),
+        ("ftp://backups/x", "must be one of s3, gs, az and file"),
         ("backups", "it has no scheme"),
         ("file:///nowhere/at/all", "nowhere/at/all"),
     ] {
@@ -80,7 +80,7 @@ async fn a_cluster_with_certificates_and_passwords_is_backed_up() {
     };
     until("it answers", || with_certificate().output().expect("it starts").status.success());
     let error = fails(save().args(["--call-timeout", "3s"]));
-    assert!(error.contains("no member can be asked for a snapshot"), "{error}");
+    assert!(error.contains("no member can give a snapshot"), "{error}");
 
     let identity = etcd_client::Identity::from_pem(
         fs::read(file("client.crt")).expect("it was made"),

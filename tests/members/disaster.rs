@@ -66,7 +66,7 @@ async fn the_one_that_is_left_of_three_goes_on_alone_when_that_is_said() {
         let others: Vec<_> = (0..3).filter(|ordinal| *ordinal != survivor).collect();
         let begins = [
             format!("no pod but {survivor}"),
-            "let the member that is left go on alone".to_owned(),
+            "let the remaining member continue alone".to_owned(),
             format!("delete pod {survivor}"),
             "write the list of members".to_owned(),
             format!("delete data-e-{}", others[0]),

@@ -42,7 +42,7 @@ fn a_failed_hook_says_what_its_pod_wrote_last_but_no_secret() {
 fn where_the_role_does_not_show_a_pods_log_the_condition_names_the_right_that_is_missing() {
     let place = Place::new("nolog");
     failing_hook(&place);
-    let condition = place.wait("Ready", says("what it wrote is not known"));
+    let condition = place.wait("Ready", says("its log cannot be read"));
     let message = condition["message"].as_str().unwrap();
     assert!(message.contains("cannot get resource \"pods/log\""), "{message}");
     assert!(!all_that_is_said(&place).contains(PASSWORD));

@@ -84,7 +84,7 @@ fn a_hostile_annotation_is_refused_with_its_limit_and_others_go_on() {
     let path = format!("a{}", "[0]".repeat(30));
     let sources = json!([{"kind": "Secret", "name": "a", "targetPath": format!("{path}[65536]")}]).to_string();
     let table = [
-        ("patches", patches, "InvalidManifest", "patches make more than 16777216 bytes of it"),
+        ("patches", patches, "InvalidManifest", "patches make it larger than 16777216 bytes"),
         ("values-from", sources, "InvalidAnnotation", "more indices in a row than the maximum of 30"),
         ("ignore-drift", format!("[{}0]", "0,".repeat(30_000)), "InvalidAnnotation", "more than 20000 values"),
         ("reconcile-at", "x".repeat(2000), "InvalidAnnotation", "the limit is 1024"),
@@ -244,7 +244,9 @@ fn a_release_whose_chart_went_missing_is_uninstalled_from_its_record() {
     space.kubectl(&["delete", "deployment/app-web"]).unwrap();
     let said = space.wait_event("RecordNotVerified");
     assert!(
-        said.starts_with("nothing is taken from the record of revision 1, which somebody else may have written: "),
+        said.starts_with(
+            "the operator takes nothing from the record of revision 1, because another client may have written it: "
+        ),
         "{said}"
     );
     assert!(space.get("deployment/app-web").is_err());

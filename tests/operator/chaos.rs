@@ -75,7 +75,7 @@ fn a_cluster_that_is_not_well_is_left_alone() {
     let (told, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{told}{why}");
     assert!(told.starts_with("seed 5\n"), "{told}");
-    assert!(why.contains("nothing is done to a cluster that is not well"), "{why}");
+    assert!(why.contains("no fault is injected into a cluster that is not well"), "{why}");
     assert_eq!(uids(&space), before);
 }
 

@@ -187,7 +187,7 @@ fn a_custom_resource_gets_the_values_of_an_earlier_revision_and_none_of_a_secret
     space.apply_with("Other", "sourced", &annotations, &json!({"from": "b"}));
     space.wait_field("other/sourced", "/status/release/revision", &json!(2));
     let refused = run(&space, &["rollback", "other/sourced", "--yes"]);
-    assert!(refused.code == 1 && refused.err.contains("cannot be told apart"), "{refused:?}");
+    assert!(refused.code == 1 && refused.err.contains("cannot be separated"), "{refused:?}");
     assert_eq!(space.get("other/sourced").unwrap()["spec"], json!({"from": "b"}));
 }
 
@@ -275,7 +275,7 @@ fn a_release_of_helm_and_loose_objects_become_custom_resources_and_nothing_chang
         "--apply",
     ];
     let adopted = run(&space, &args);
-    assert!(adopted.code == 0 && adopted.err.contains("ConfigMap more is not of the chart"), "{adopted:?}");
+    assert!(adopted.code == 0 && adopted.err.contains("ConfigMap more is not part of the chart"), "{adopted:?}");
     space.wait("web/loose", "Deployed", "True");
     assert_eq!(identities(&space, &objects), before);
 }
@@ -338,7 +338,7 @@ fn the_doctor_finds_an_operator_that_does_not_run_a_lease_of_nobody_and_a_webhoo
     for line in [
         format!("fail  operator     Deployment {}/o: 0 of 1 pods are ready, image localhost/tillerman:1", space.name),
         format!("-> kubectl -n {} logs deployment/o", space.name),
-        format!("warn  lease        Lease {}/tillerman is held by nobody", space.name),
+        format!("warn  lease        Lease {}/tillerman has no holder", space.name),
         // The account is that of the Deployment.
         format!("fail  rights       ServiceAccount who in namespace {} lacks", space.name),
     ] {

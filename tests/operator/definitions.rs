@@ -142,7 +142,7 @@ fn a_chart_that_cannot_be_used_takes_no_api_away() {
     // It is nobody's, so a new definition does not take it.
     define(&space, &chart("web.tgz"), &json!({}));
     let why = wait(&space, "Conflict");
-    assert!(why.contains("exists and is not of this definition"), "{why}");
+    assert!(why.contains("exists and does not belong to this definition"), "{why}");
     let label = format!("tillerman.dev/definition={}", space.name);
     kubectl(&["label", "crd", &format!("shops.{}", group(&space)), &label], None).unwrap();
     wait(&space, "Served");
@@ -258,7 +258,7 @@ fn a_new_version_of_a_definition_moves_custom_resources_in_stages() {
     eventually("the custom resource is left", || {
         let text = kubectl(&["get", "chartdefinition", &space.name, "-o", "jsonpath={.status.rollout}"], None)?;
         let said: Value = serde_json::from_str(&text).map_err(|e| format!("{text}: {e}"))?;
-        let left = json!([format!("{}/a: the new chart does not take spec.greeting", space.name)]);
+        let left = json!([format!("{}/a: the new chart does not accept spec.greeting", space.name)]);
         if said["chart"] == "web-2.0.0" && said["phase"] == "Complete" && said["leftOut"] == left {
             Ok(())
         } else {

@@ -160,7 +160,7 @@ fn custom_resources_that_need_each_other_are_named_until_one_does_not() {
     space.apply_with("Web", "a", &needs("Other", "b"), &json!({}));
     ready(&space, "web/a", "DependencyNotReady", "waiting for Other b: it does not exist");
     space.apply_with("Other", "b", &needs("Web", "a"), &json!({}));
-    let end = ": each of them waits for the next. Remove one of these dependencies";
+    let end = ": each of them waits for the next one. Remove one of these dependencies";
     ready(&space, "other/b", "DependencyCycle", &format!("Other b → Web a → Other b{end}"));
     ready(&space, "web/a", "DependencyCycle", &format!("Web a → Other b → Web a{end}"));
     operator.rests(&space, 3);

@@ -349,8 +349,8 @@ fn without_a_quorum_there_is_a_condition_and_an_event_and_nothing_is_done() {
         cluster.node.signal(pod, "STOP");
     }
     let message = cluster.wait_reason("QuorumLost");
-    assert!(message.contains("silent: a-etcd-1, a-etcd-2"), "{message}");
-    assert!(cluster.space.wait_event("QuorumLost").contains("no member can read"));
+    assert!(message.contains("members without an answer: a-etcd-1, a-etcd-2"), "{message}");
+    assert!(cluster.space.wait_event("QuorumLost").contains("no member answers a linearizable read"));
     cluster.resize(5);
     eventually_within(PATIENCE, "it is looked at again", || {
         let web = cluster.space.get("web/a")?;

@@ -152,7 +152,7 @@ fn a_task_that_panics_or_ends_ends_the_process_with_the_reason() {
 #[test]
 fn healthz_reports_a_task_that_hangs() {
     for (harm, says) in [
-        ("hang pass app\n", "the pass over Web NAMESPACE/app has not got on for "),
+        ("hang pass app\n", "the pass over Web NAMESPACE/app has made no progress for "),
         ("block pass app 20\n", "the task \"worker\" has kept a thread for "),
     ] {
         let mut space = Space::new("still");

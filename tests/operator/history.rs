@@ -220,7 +220,7 @@ fn what_a_human_uninstalls_is_installed_again() {
     space.apply("Web", "app", &json!({}));
     space.wait("web/app", "Deployed", "True");
     space.helm(&["uninstall", "app"]).unwrap();
-    assert!(space.wait_event("ReleaseChangedOutside").contains("uninstalled by somebody else"));
+    assert!(space.wait_event("ReleaseChangedOutside").contains("another client uninstalled release"));
     eventually("it comes back", || {
         space.get("deployment/app-web")?;
         space.get("configmap/app-config")?;

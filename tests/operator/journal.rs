@@ -70,7 +70,7 @@ fn an_input_that_ends_the_process_is_set_aside_and_everybody_else_is_served() {
             eventually("the message has the usual words", || {
                 let bodies: Vec<Value> =
                     got.lock().unwrap().iter().map(|request| request.json()["body"].clone()).collect();
-                let is_said = |body: &Value| body.as_str().is_some_and(|b| b.contains("process was ended twice"));
+                let is_said = |body: &Value| body.as_str().is_some_and(|b| b.contains("process ended twice"));
                 if bodies.iter().any(is_said) { Ok(()) } else { Err(format!("{bodies:?}")) }
             });
         } else {

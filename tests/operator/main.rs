@@ -18,6 +18,7 @@ mod drift;
 mod etcd;
 mod etcd_chart;
 mod flags;
+mod flux;
 mod harm;
 mod health;
 mod history;

@@ -81,7 +81,7 @@ fn nothing_is_asked_for_a_kind_that_nobody_needs() {
     kubectl(&["delete", &format!("crd/{things}")], None).unwrap();
     // A kind that is waited for would be looked for every twenty seconds.
     eventually("what was asked for it has ended", || {
-        if operator.log().contains("no release needs the watch any more") { Ok(()) } else { Err("not yet") }
+        if operator.log().contains("no release needs the watch now") { Ok(()) } else { Err("not yet") }
     });
     operator.rests(&space, 25);
     assert_eq!(watches(&operator), 1);

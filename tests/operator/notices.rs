@@ -687,7 +687,7 @@ fn a_notice_says_nothing_of_what_only_the_operator_can_reach() {
         assert_eq!(why, expected);
     }
     let why = wait(&space, "host", "SendFailed");
-    assert!(why.starts_with("the target did not take the message. The operator's log has the reason"), "{why}");
+    assert!(why.starts_with("the target did not accept the message. The reason is in the operator's log"), "{why}");
     assert!(operator.log().contains("nowhere.invalid cannot be resolved"));
     assert!(operator.stop());
 }

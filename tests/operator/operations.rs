@@ -256,7 +256,7 @@ fn an_unknown_operation_is_reported_with_the_known_ones() {
     let _operator = installed(&space, "hooks", &values("one", &hooks));
     ask(&space, "bakcup@1");
     let said = space.wait("web/app", "OperationFailed", "True");
-    let expected = "there is no operation \"bakcup\"; there are backup, check";
+    let expected = "there is no operation \"bakcup\"; the chart has backup, check";
     assert_eq!((&said["reason"], &said["message"]), (&json!("UnknownOperation"), &json!(expected)));
     assert_eq!(space.wait_event("UnknownOperation"), expected);
     space.wait("web/app", "Ready", "True");

@@ -355,7 +355,7 @@ fn a_primary_that_only_the_operator_does_not_reach_stays_and_a_double_failure_ne
 
     cluster.agents.database().stopped.extend([0, 2]);
     let message = cluster.wait_reason("FailoverUnsafe");
-    assert!(message.contains("these members have to be heard first: a-db-2"), "{message}");
+    assert!(message.contains("these members have to answer first: a-db-2"), "{message}");
     let said = message.split_once("tillerman.dev/force-new-cluster=").unwrap().1.trim_end_matches('.').to_owned();
     assert_eq!(said, "1@1");
     assert_eq!(cluster.space.get("web/a").unwrap()["status"]["members"]["db"]["safeToFailOver"], false);
@@ -624,7 +624,7 @@ fn the_volumes_of_an_earlier_cluster_are_adopted() {
     }
     cluster.space.wait_gone("configmap/a-db-roles");
     cluster.resize(3);
-    cluster.wait_message("claims of a-db are there already");
+    cluster.wait_message("claims of a-db already exist");
     cluster.set(&json!({"onOrphan": "Adopt"}));
     cluster.wait(3);
     assert!(cluster.epoch() > epoch, "orders of the earlier cluster are refused");
@@ -681,7 +681,7 @@ fn a_requested_switch_over_is_done_once_or_refused_with_the_reason() {
     assert_eq!((&last["kind"], &last["why"]), (&json!("SwitchOver"), &json!("it was requested (2@noon)")));
     let asked = ask("7");
     assert_eq!(asked["result"], "Refused");
-    assert!(asked["message"].as_str().unwrap().contains("there is no member a-db-7"), "{asked}");
+    assert!(asked["message"].as_str().unwrap().contains("the member a-db-7 does not exist"), "{asked}");
     assert!(cluster.space.wait_event("SwitchOverRefused").contains("a-db-7"));
     // An operator that starts later does not do it again.
     operator.kill();

@@ -64,7 +64,7 @@ fn all_items_of_one_key_are_kept_as_helm_keeps_them() {
     assert_eq!(space.get("deployment/d").unwrap()["metadata"]["generation"], 1, "written once");
     let said = space.wait_event("ManifestMended");
     assert!(
-        said.contains("is there more than once, which server-side apply does not take; all of them are kept"),
+        said.contains("exists more than once, which server-side apply does not accept; all of them are kept"),
         "{said}"
     );
     let before = operator.settle();
@@ -119,7 +119,7 @@ fn a_null_in_a_custom_resource_is_left_out_and_said() {
     let events = space.list("events").unwrap();
     let said: String =
         events.iter().filter(|e| e["reason"] == "ManifestMended").map(|e| e["message"].to_string()).collect();
-    assert!(said.contains("does not take null for spec.tpm") && said.contains("spec.disks[0].size"), "{said}");
+    assert!(said.contains("does not accept null for spec.tpm") && said.contains("spec.disks[0].size"), "{said}");
     assert!(!said.contains("spec.free"), "{said}");
     let before = operator.settle();
     assert_eq!(operator.settle(), before);

@@ -90,7 +90,11 @@ fn a_roll_out_begins_with_canaries_stops_at_a_failure_and_resumes_after_the_fix(
     let operator = self::operator(&space, &chart(&space, "2.0.0", BROKEN), &rollout, "");
     let said = wait_progress(&space, "app-2.0.0", "Stopped", &json!({"failed": 1, "waiting": 4, "left": 1}));
     assert_eq!(said["failures"], json!([format!("{}/e: Invalid", space.name)]), "{said}");
-    assert_eq!(said["leftOut"], json!([format!("{}/f: the new chart does not take spec.size", space.name)]), "{said}");
+    assert_eq!(
+        said["leftOut"],
+        json!([format!("{}/f: the new chart does not accept spec.size", space.name)]),
+        "{said}"
+    );
     space.wait("web/e", "Stalled", "True");
     // It is stalled from its failure on, and goes back in the pass after that.
     space.wait_field("configmap/e", "/data/version", &json!("1.0.0"));

@@ -129,8 +129,8 @@ fn a_release_can_do_no_more_than_its_service_account() {
     let escalates = [
         "attempting to grant RBAC permissions not currently held",
         "tenant of namespace",
-        "cannot give what it does not have; add to a role that is bound to it what the chart's role grants: {apiGroups: [\"\"], \
-         resources: [pods], verbs: [get]}",
+        "cannot grant rights that it does not have; add to a role that is bound to it the rules of the chart's role: \
+         {apiGroups: [\"\"], resources: [pods], verbs: [get]}",
     ];
     wait_message(&space, "web/app", "Ready", &escalates);
     assert!(space.get("role/r").is_err());
@@ -319,7 +319,12 @@ fn an_annotation_about_an_account_never_leads_to_more_rights() {
     let as_account = |name: &str| json!({"tillerman.dev/service-account": name});
     space.apply_with("Web", "app", &as_account("admin"), &json!({"text": secret_lookup(&space)}));
     let ignored = space.wait("web/app", "AnnotationsIgnored", "True");
-    assert!(ignored["message"].as_str().unwrap().ends_with("set allow: [serviceAccount] for the kind in watches.yaml"));
+    assert!(
+        ignored["message"]
+            .as_str()
+            .unwrap()
+            .ends_with("set allow: [serviceAccount] for the kind in the operator's watches.yaml")
+    );
     wait_message(&space, "web/app", "Irreconcilable", &["tenant\" cannot get resource \"secrets\""]);
     space.apply("Web", "app", &json!({"text": "plain", "objects": [map("more")]}));
     space.wait("web/app", "Deployed", "True");
@@ -336,7 +341,7 @@ fn an_annotation_about_an_account_never_leads_to_more_rights() {
         });
     }
     space.delete("web/app");
-    wait_message(&space, "web/app", "Ready", &["is no name of a service account of the same namespace"]);
+    wait_message(&space, "web/app", "Ready", &["is not a name of a service account in the same namespace"]);
     assert!(space.get("configmap/more").is_ok());
     // An account without rights deletes nothing either.
     space.kubectl(&["annotate", "--overwrite", "web/app", "tillerman.dev/service-account=default"]).unwrap();

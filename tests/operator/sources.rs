@@ -175,9 +175,9 @@ fn a_chart_that_somebody_on_the_way_could_change_is_refused_and_a_digest_proves_
     let kinds = [("Web", &*plain, ""), ("Failing", &*downgrade, ""), ("Other", &*plain, &*wrong)];
     let operator = space.operator(&watches(&space, &kinds), &[]);
     for (kind, expected) in [
-        ("Web", "what comes by http://"),
+        ("Web", "http:// does not protect the archive"),
         ("Failing", "a redirect from https to http is refused"),
-        ("Other", &*format!("its digest is sha256:{digest}, and the digest that is asked for is sha256:0000")),
+        ("Other", &*format!("its digest is sha256:{digest}, but the requested digest is sha256:0000")),
     ] {
         // Releases of one namespace differ in their names.
         let name = kind.to_lowercase();

@@ -106,7 +106,7 @@ fn a_document_that_somebody_wrote_into_a_record_shows_nothing() {
     let annotation = format!("tillerman.dev/status={}", of_a.as_str().unwrap());
     space.kubectl(&["annotate", "--overwrite", &record("b"), &annotation]).unwrap();
     let event = space.wait_event("RecordRejected");
-    assert!(event.contains("what it says of the status"), "{event}");
+    assert!(event.contains("the description of the status"), "{event}");
     operator.settle();
     let status = space.get("web/b").unwrap()["status"].clone();
     assert_eq!((status.get("forged"), &status["secretName"]), (None, &json!("b-credentials")));

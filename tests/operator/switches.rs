@@ -110,7 +110,7 @@ fn a_switch_that_cannot_be_read_is_named_and_nothing_is_done() {
     assert_eq!(stalled["reason"], "InvalidAnnotation");
     assert_eq!(
         stalled["message"],
-        "annotation tillerman.dev/on-failure: \"panic\" is none of rollback, keep and uninstall"
+        "annotation tillerman.dev/on-failure: \"panic\" must be one of rollback, keep and uninstall"
     );
     assert!(space.get("deployment/app-web").is_err());
     space.kubectl(&["annotate", "--overwrite", "web/app", "tillerman.dev/on-failure=keep"]).unwrap();

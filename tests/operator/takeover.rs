@@ -263,10 +263,7 @@ fn a_field_that_another_applier_keeps_is_reported_with_its_owner() {
     kubectl(&["apply", "--server-side", "--field-manager=somebody", "-f", "-"], Some(&theirs.to_string())).unwrap();
     space.apply("Web", "app", &json!({"more": {"a": "1"}}));
     let note = space.wait_event("FieldStays");
-    assert_eq!(
-        note,
-        "ConfigMap app-config: the chart does not have data.b any more, and it stays because somebody owns it"
-    );
+    assert_eq!(note, "ConfigMap app-config: the chart no longer has data.b, and it stays because somebody owns it");
 }
 
 /// C2.

@@ -52,8 +52,8 @@ fn an_annotation_that_the_kind_does_not_allow_changes_nothing_and_says_what_to_s
     assert_eq!(ignored["reason"], "AnnotationNotAllowed");
     assert!(
         message.ends_with(
-            "set allow: [ignoreDrift, patches, releaseName, serviceAccount, takeOwnership, targetNamespace, valuesFrom] for the kind in \
-             watches.yaml"
+            "set allow: [ignoreDrift, patches, releaseName, serviceAccount, takeOwnership, targetNamespace, \
+             valuesFrom] for the kind in the operator's watches.yaml"
         ),
         "{message}"
     );
@@ -87,7 +87,7 @@ fn a_patch_cannot_make_another_object_of_one() {
     space.apply_with("Web", "app", &json!({"tillerman.dev/patches": patches.to_string()}), &json!({}));
     let stalled = space.wait("web/app", "Stalled", "True");
     assert_eq!(stalled["reason"], "InvalidManifest");
-    assert_eq!(stalled["message"], "patches: ConfigMap app-config: a patch may not change metadata.name");
+    assert_eq!(stalled["message"], "patches: ConfigMap app-config: a patch must not change metadata.name");
     assert!(is_absent("configmap", &pwned, "kube-system"));
     assert!(space.get("deployment/app-web").is_err(), "nothing of it is applied");
 }
@@ -124,7 +124,7 @@ fn objects_hooks_and_lookups_stay_where_the_kind_allows_them() {
             "e",
             json!({"text": "{{ lookup \"v1\" \"Secret\" \"\" \"\" }}"}),
             "RenderError",
-            "is looked for in all namespaces".to_owned(),
+            "is looked up in all namespaces".to_owned(),
         ),
         (
             "f",
@@ -270,7 +270,7 @@ fn a_forged_record_makes_and_changes_no_object_that_the_chart_does_not_render() 
     forge();
     let said = space.wait_event("RecordRejected");
     assert!(
-        said.contains("the record of revision 1 is not what the chart renders (") && said.contains(&pwned),
+        said.contains("the record of revision 1 differs from the rendered chart (") && said.contains(&pwned),
         "{said}"
     );
     space.wait_field("web/a", "/status/release/revision", &json!(2));

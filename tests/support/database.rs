@@ -174,7 +174,7 @@ impl Database {
             lag: self.source(k).map(|_| if self.lagging.contains(&k) { 100.0 } else { 0.0 }),
             version: Some("1.0".into()),
             diverged: member.diverged,
-            ..State::default()
+            ..MemberState::default()
         }
     }
 

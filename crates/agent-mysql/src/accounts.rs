@@ -24,7 +24,7 @@ pub fn member(account: &str) -> Option<(&str, bool)> {
 }
 
 /// Statements that admit members, without the binary log, as every primary does it for itself. `REPLICATION SLAVE` lets them follow,
-/// and nothing else. `identified` is what stands behind `IDENTIFIED`.
+/// and nothing else. `identified` is the text after `IDENTIFIED`.
 pub fn admit(members: &[String], identified: &str, tls: bool) -> Vec<String> {
     let require = if tls { "X509" } else { "NONE" };
     let accounts = members.iter().filter(|name| is_member(name)).flat_map(|name| [of(name, true), of(name, false)]);
@@ -39,7 +39,7 @@ pub fn admit(members: &[String], identified: &str, tls: bool) -> Vec<String> {
         .collect()
 }
 
-/// The accounts that members may not use any more.
+/// The accounts that members must no longer use.
 pub fn refused<'a>(accounts: &'a [String], admitted: &[String]) -> Vec<&'a str> {
     let is_refused = |account: &&String| member(account).is_some_and(|(name, _)| !admitted.iter().any(|n| n == name));
     accounts.iter().filter(is_refused).map(String::as_str).collect()

@@ -29,10 +29,10 @@ use tillerman_agent::stored::{DATA, VERSION};
 
 /// How often the receiver hears of a copy that the database still makes.
 const ALIVE: Duration = Duration::from_secs(10);
-/// What is left free beside a copy, in MiB.
+/// The space that stays free beside a copy, in MiB.
 const ROOM: u64 = 256;
 
-/// What a copy is sent as.
+/// The format of a copy.
 type Parts = mpsc::Sender<io::Result<Bytes>>;
 
 /// A copy of the data. It ends early if it cannot be completed.
@@ -48,7 +48,7 @@ pub async fn copy_out(member: &Arc<DatabaseMember>) -> Result<Response<Body>, Re
     let version = version.first().map(|row| row.text("version")).unwrap_or_default();
     let folder = member.volume.copying();
     let error = |error: io::Error| failed(&format!("{}: {error}", folder.display()));
-    // Large files take seconds: the other tasks go on meanwhile, here and below.
+    // Large files take seconds: the other tasks continue meanwhile, here and below.
     let _ = block_in_place(|| fs::remove_dir_all(&folder));
     fs::create_dir(&folder).map_err(error)?;
     block_in_place(|| has_room(&member.volume.data())).map_err(|why| refusal(Reason::Impossible, &why))?;
@@ -68,7 +68,7 @@ pub async fn copy_out(member: &Arc<DatabaseMember>) -> Result<Response<Body>, Re
     response.body(in_parts(parts)).map_err(|error| failed(&error.to_string()))
 }
 
-/// Whether a copy fits beside the data. Without room for its writes, the database itself would stand still.
+/// Whether a copy fits beside the data. Without room for its writes, the database itself would stop.
 fn has_room(data: &Path) -> Result<(), String> {
     let volume = rustix::fs::statvfs(data).map_err(|error| format!("{}: {error}", data.display()))?;
     let free = volume.f_bavail.saturating_mul(volume.f_frsize) >> 20;
@@ -118,7 +118,7 @@ async fn give(
 /// The database copies itself. It may take long, and the receiver hears meanwhile that the copy comes.
 async fn make(process: &Process, copy: &Path, parts: &Parts) -> io::Result<()> {
     let path = copy.to_str().filter(|path| !path.contains(['\'', '\\']));
-    let path = path.ok_or_else(|| io::Error::other("the path of the volume cannot stand in a statement"))?;
+    let path = path.ok_or_else(|| io::Error::other("the path of the volume cannot be written in a statement"))?;
     let statement = format!("CLONE LOCAL DATA DIRECTORY = '{path}'");
     let clone = async {
         let mut sql = process.login.connect(SHORT).await?;
@@ -209,7 +209,8 @@ pub async fn unpack(member: &DatabaseMember, mut copy: Incoming, arriving: &Path
     unpacked.map_err(|error| format!("the copy cannot be unpacked: {error}"))
 }
 
-/// Writes the files of an archive. What is no file and no folder is refused, and so is a path that leads out of the folder.
+/// Writes the files of an archive. An entry that is neither a file nor a folder is refused, and so is a path that leads
+/// out of the folder.
 fn write(mut stream: Stream, folder: &Path) -> io::Result<()> {
     let mut archive = Archive::new(&mut stream);
     for entry in archive.entries()? {
@@ -218,14 +219,14 @@ fn write(mut stream: Stream, folder: &Path) -> io::Result<()> {
         let path: PathBuf = entry.path()?.into_owned();
         let is_known = kind.is_file() || kind.is_dir() || kind.is_gnu_sparse();
         if !is_known || !entry.unpack_in(folder)? {
-            return Err(io::Error::other(format!("{} is no file of a copy", path.display())));
+            return Err(io::Error::other(format!("{} is not a file of a copy", path.display())));
         }
     }
     // The end of an archive is followed by nothing, but for what fills it up.
     io::copy(&mut stream, &mut io::sink()).map(|_| ())
 }
 
-/// What arrives, to be read.
+/// The arriving data, as a reader.
 struct Stream {
     parts: mpsc::Receiver<Bytes>,
     part: Bytes,
@@ -246,7 +247,7 @@ impl Read for Stream {
 /// A copy of a replica has the source of the donor, and knows the names of its logs.
 pub async fn forget_source(sql: &mut Sql) -> Result<(), String> {
     let done: Result<(), SqlError> = sql.run("RESET REPLICA ALL", Duration::from_secs(60)).await;
-    done.map_err(|error| format!("the source of the donor cannot be forgotten: {error}"))
+    done.map_err(|error| format!("the copy still has the source of the donor: {error}"))
 }
 
 #[cfg(test)]

@@ -45,7 +45,8 @@ pub struct Flags {
     /// Its key
     #[arg(long)]
     pub tls_key: Option<PathBuf>,
-    /// The authorities whose certificates the operator and other agents must have. Who has such a certificate can replace the data.
+    /// The authorities whose certificates the operator and other agents must have. A client with such a certificate can
+    /// replace the data.
     #[arg(long)]
     pub tls_ca: Option<PathBuf>,
     /// Without TLS: anyone who reaches the agent can replace the data. For tests
@@ -154,7 +155,7 @@ pub fn restore(args: impl Iterator<Item = OsString>) -> Option<Restore> {
     Some(Restore::parse_from(std::iter::once(OsString::from("tillerman-agent restore")).chain(args)))
 }
 
-/// An empty variable is no number, and means that there is none.
+/// An empty variable is not a number, and means that there is none.
 fn number(text: &str) -> Result<u64, std::num::ParseIntError> {
     if text.is_empty() { Ok(0) } else { text.parse() }
 }
@@ -209,22 +210,24 @@ impl Flags {
     /// Checks what clap does not. The error is a sentence.
     pub fn check(&self) -> Result<(), String> {
         if !is_member(&self.member) {
-            return Err(format!("--member {:?} is no DNS label", self.member));
+            return Err(format!("--member {:?} is not a DNS label", self.member));
         }
         if self.server_id.is_none() && ordinal(&self.member).and_then(|n| n.checked_add(1)).is_none() {
-            return Err(format!("--member {:?} ends with no number: set --server-id", self.member));
+            return Err(format!("--member {:?} does not end with a number: set --server-id", self.member));
         }
         if self.server_id == Some(0) {
-            return Err("--server-id 0 is no ID of a member".to_owned());
+            return Err("--server-id 0 is not a valid ID of a member".to_owned());
         }
         if !is_member(&self.administrator) {
-            return Err(format!("--administrator {:?} is no DNS label", self.administrator));
+            return Err(format!("--administrator {:?} is not a DNS label", self.administrator));
         }
         if !self.data.is_empty() && !store::is_identity(&self.data) {
-            return Err("DATA is no identity of data: letters, digits and hyphens, at most 64".to_owned());
+            return Err(
+                "DATA is not a valid identity of data, which has letters, digits and hyphens, at most 64".to_owned()
+            );
         }
         if !self.primary.is_empty() && !is_host(&self.primary) {
-            return Err("PRIMARY is no name of a member".to_owned());
+            return Err("PRIMARY is not the name of a member".to_owned());
         }
         Ok(())
     }
@@ -243,7 +246,7 @@ pub fn install(mut args: impl Iterator<Item = OsString>) -> Option<Result<(), St
 }
 
 fn copy(to: &Path) -> Result<(), String> {
-    let own = std::env::current_exe().map_err(|error| format!("the program does not find itself: {error}"))?;
+    let own = std::env::current_exe().map_err(|error| format!("the program cannot find its own file: {error}"))?;
     // An init container may run again while the file is there.
     let new = to.with_extension("new");
     let copied = std::fs::copy(own, &new).and_then(|_| std::fs::rename(&new, to));

@@ -1,14 +1,15 @@
-//! The statements that bring databases and accounts from what they are to what is declared. Only accounts that the agent made are changed
-//! or dropped, and no database is dropped. Statements are made of checked names, listed privileges, and hashes.
+//! The statements that bring databases and accounts from their present state to the declared state. Only accounts that
+//! the agent made are changed or dropped, and no database is dropped. Statements are made of checked names, listed
+//! privileges, and hashes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::declared::{Account, Database};
 
-/// What an account is.
+/// The properties of an account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Is {
-    /// What stands behind `IDENTIFIED` with what is stored of the password, if that is all that lets in.
+    /// The text after `IDENTIFIED` with the stored form of the password, if only the password admits.
     pub identified: Option<String>,
     /// Whether it needs TLS, and nothing more of it.
     pub requires_tls: bool,
@@ -16,11 +17,11 @@ pub struct Is {
     pub requires_more: bool,
     /// How many connections it may have at once.
     pub max_connections: u32,
-    /// What it may do by patterns of databases, as the database stores them.
+    /// Its privileges by patterns of databases, as the database stores them.
     pub grants: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// What is there.
+/// The present state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Actual {
     /// Whether the table of accounts is there.
@@ -51,7 +52,7 @@ pub fn for_database(wanted: &Database, actual: &Actual) -> Vec<String> {
     }
 }
 
-/// The statements for an account, with what stands behind `IDENTIFIED`. The error is a sentence.
+/// The statements for an account, with the text after `IDENTIFIED`. The error is a sentence.
 pub fn for_account(wanted: &Account, identified: &str, actual: &Actual) -> Result<Vec<String>, String> {
     let key = (wanted.name.clone(), wanted.host.clone());
     let account = format!("'{}'@'{}'", wanted.name, wanted.host);
@@ -59,7 +60,7 @@ pub fn for_account(wanted: &Account, identified: &str, actual: &Actual) -> Resul
     let ours = actual.ours.contains(&key);
     if is.is_some() && !ours {
         return Err(
-            "such an account is there, and it was not made from values: drop it, or use another name".to_owned()
+            "an account of this name exists, and it was not made from values: drop it, or use another name".to_owned()
         );
     }
     let mut statements = Vec::new();
@@ -122,7 +123,7 @@ pub fn drops(name: &str, host: &str) -> [String; 2] {
     ]
 }
 
-/// The name of a database as `GRANT` takes it: an underscore would stand for any character.
+/// The name of a database as `GRANT` takes it: an underscore would match any character.
 fn pattern(database: &str) -> String {
     database.replace('_', "\\_")
 }
@@ -138,7 +139,7 @@ mod tests {
         Account { name: "app".into(), host: "%".into(), grants, max_connections: 3, require_tls: true }
     }
 
-    /// What is there after the statements.
+    /// The state after the statements.
     fn done() -> Actual {
         let key = ("app".to_owned(), "%".to_owned());
         let grants = BTreeMap::from([("a\\_b".to_owned(), ["SELECT".to_owned(), "INSERT".to_owned()].into())]);

@@ -37,7 +37,7 @@ pub async fn install(member: &DatabaseMember, folder: &Path, create: &str) -> Re
     if let Some(zones) = zones::statements(member).await {
         match initialize(member, folder, &format!("{create}USE mysql;\n{zones}")).await {
             Ok(()) => return Ok(()),
-            Err(why) => tracing::warn!(why, "the data cannot be created with time zones, and is created without them"),
+            Err(why) => tracing::warn!(why, "cannot create the data with time zones, so it is created without them"),
         }
         let error = |error: std::io::Error| format!("{}: {error}", folder.display());
         block_in_place(|| fs::remove_dir_all(folder).and_then(|()| fs::create_dir(folder))).map_err(error)?;

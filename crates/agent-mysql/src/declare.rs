@@ -1,6 +1,6 @@
-//! Brings databases and accounts to what is declared: on the primary only, and in the binary log, so that replicas have the same. A
-//! statement waits for its acknowledgement as any other commit does, and holds up nothing of the agent but a hand-over, which gives up
-//! in time.
+//! Brings databases and accounts to the declared state: on the primary only, and in the binary log, so that replicas
+//! have the same. A statement waits for its acknowledgement as any other commit does, and holds up nothing of the agent
+//! but a hand-over, which gives up in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(60);
 /// After this time what failed is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// What is wanted, with the passwords. Nothing shows them.
+/// The declared state, with the passwords. Nothing shows them.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct Wanted {
     declared: Declared,
@@ -35,7 +35,7 @@ struct Wanted {
     passwords: BTreeMap<String, Result<String, &'static str>>,
 }
 
-/// What was done last.
+/// The last action.
 struct Done {
     wanted: Result<Wanted, String>,
     process: Arc<Process>,
@@ -43,7 +43,7 @@ struct Done {
     succeeded: bool,
 }
 
-/// Does what is declared, as long as the agent runs.
+/// Applies the declared state, as long as the agent runs.
 pub async fn keep_declared(member: Arc<DatabaseMember>) {
     let Some(folder) = member.flags.accounts.clone() else { return };
     let mut last: Option<Done> = None;
@@ -62,7 +62,7 @@ pub async fn keep_declared(member: Arc<DatabaseMember>) {
             let succeeded = problems.as_ref().is_ok_and(Vec::is_empty);
             match problems {
                 Ok(problems) => note(&member, &problems),
-                Err(error) => tracing::debug!(%error, "what is declared cannot be looked at"),
+                Err(error) => tracing::debug!(%error, "cannot read the declared databases and users"),
             }
             last = Some(Done { wanted, process, at: Instant::now(), succeeded });
         }
@@ -88,9 +88,9 @@ fn note(member: &DatabaseMember, problems: &[String]) {
     });
     if text != member.facts(|facts| facts.undeclared.clone()) {
         if let Some(why) = &text {
-            tracing::warn!(why, "not all that is declared is there");
+            tracing::warn!(why, "not all declared databases and users exist");
         } else {
-            tracing::info!("all that is declared is there");
+            tracing::info!("all declared databases and users exist");
         }
         member.change(|facts| facts.undeclared = text);
     }
@@ -116,7 +116,7 @@ fn read(folder: &Path) -> Result<Wanted, String> {
     Ok(Wanted { declared, passwords })
 }
 
-/// Does what is missing. What cannot be done is said, and keeps nothing else from being done.
+/// Does what is missing. A part that cannot be applied is reported, and does not prevent the other parts.
 async fn apply(member: &DatabaseMember, process: &Arc<Process>, wanted: &Wanted) -> Result<Vec<String>, SqlError> {
     let mut sql = process.login.connect(SHORT).await?;
     // A lock of a table that nobody gives up is an error.
@@ -192,7 +192,7 @@ async fn run(
     statements: &[String],
 ) -> Result<Option<String>, SqlError> {
     for statement in statements {
-        // Who ends this role waits for it.
+        // The code that ends this role waits for it.
         let guard = member.declares.lock().await;
         let is_ours = member.facts(open_primary).is_some_and(|now| Arc::ptr_eq(&now, process));
         if !is_ours {
@@ -210,7 +210,7 @@ async fn run(
     Ok(None)
 }
 
-/// What is there. None of these queries waits for commits.
+/// The present state. None of these queries waits for commits.
 async fn look(sql: &mut Sql) -> Result<Actual, SqlError> {
     let tables = "SELECT TABLE_NAME AS name FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'tillerman' AND TABLE_NAME = 'account'";
     let mut actual = Actual { table: !sql.rows(tables, SHORT).await?.is_empty(), ..Actual::default() };

@@ -1,5 +1,6 @@
-//! Databases and users as the values of a chart declare them: a file, which is hostile input. What it may ask for is a list of privileges
-//! on databases of clients: none with which a user could change accounts, replication, or what a commit waits for.
+//! Databases and users as the values of a chart declare them: a file, which is hostile input. The file can request
+//! privileges on databases of clients, and none with which a user could change accounts, replication, or the condition
+//! that a commit waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ const MOST: usize = 200;
 /// The most databases that a user may have something on.
 const GRANTS: usize = 50;
 
-/// What may be granted on a database, in the words of the database.
+/// The privileges that can be granted on a database, in the words of the database.
 pub const PRIVILEGES: [&str; 19] = [
     "SELECT",
     "INSERT",
@@ -36,7 +37,7 @@ pub const PRIVILEGES: [&str; 19] = [
     "TRIGGER",
     "DELETE HISTORY",
 ];
-/// What one who only reads may do.
+/// The privileges of a user who only reads.
 const READS: [&str; 2] = ["SELECT", "SHOW VIEW"];
 /// Databases that are not of clients.
 const RESERVED: [&str; 5] = ["mysql", "information_schema", "performance_schema", "sys", "tillerman"];
@@ -73,7 +74,7 @@ pub struct User {
     pub host: String,
     /// Databases on which it may do everything that can be granted.
     pub databases: Vec<String>,
-    /// What it may do on others.
+    /// Its privileges on other databases.
     pub grants: Vec<Grant>,
     /// It reads only.
     pub read_only: bool,
@@ -90,7 +91,7 @@ pub struct User {
 pub struct Grant {
     /// The database.
     pub database: String,
-    /// The privileges; `ALL` is all that can be granted.
+    /// The privileges; `ALL` means all privileges that can be granted.
     pub privileges: Vec<String>,
 }
 
@@ -112,10 +113,10 @@ pub struct Account {
 /// Reads the file. The error is a sentence without values of it.
 pub fn read(text: &[u8]) -> Result<Declared, String> {
     let declared: Declared = serde_json::from_slice(text)
-        .map_err(|error| format!("{FILE} is not understood at line {}, column {}", error.line(), error.column()))?;
+        .map_err(|error| format!("{FILE} is not valid at line {}, column {}", error.line(), error.column()))?;
     for (field, count) in [("databases", declared.databases.len()), ("users", declared.users.len())] {
         if count > MOST {
-            return Err(format!("{FILE}: there are {count} {field}, and {MOST} at most are taken"));
+            return Err(format!("{FILE}: there are {count} {field}; the limit is {MOST}"));
         }
     }
     Ok(declared)
@@ -133,8 +134,8 @@ pub fn database(database: &Database) -> Result<(), String> {
     Ok(())
 }
 
-const NO_DATABASE: &str =
-    "the name of a database is of 1 to 64 letters, digits, underscores and hyphens, and is none of the server's own";
+const NO_DATABASE: &str = "the name of a database has 1 to 64 letters, digits, underscores and hyphens, and is not a \
+                           name of the server's own";
 
 /// Whether a text is the name of a database of clients.
 fn is_database(name: &str) -> bool {
@@ -148,18 +149,18 @@ fn is_database(name: &str) -> bool {
 pub fn account(user: &User, administrator: &str) -> Result<Account, String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     if !(1..=80).contains(&user.name.len()) || !user.name.bytes().all(allowed) {
-        return Err("a name of a user is of 1 to 80 letters, digits, underscores, hyphens and dots".to_owned());
+        return Err("the name of a user has 1 to 80 letters, digits, underscores, hyphens and dots".to_owned());
     }
     let name = user.name.to_ascii_lowercase();
     let is_own = ["root", "mysql", "mariadb.sys", "public", "event_scheduler"].contains(&name.as_str())
         || name == administrator.to_ascii_lowercase();
     if is_own || name.starts_with("tillerman") {
-        return Err("the name is of an account of the server's or the agent's own".to_owned());
+        return Err("the server or the agent has an account of this name".to_owned());
     }
     let is_pattern = |b: u8| b.is_ascii_hexdigit() || matches!(b, b'.' | b':' | b'%' | b'_' | b'/');
     let host = if user.host.is_empty() { "%" } else { &user.host };
     if host != "localhost" && (host.len() > 60 || !host.bytes().all(is_pattern)) {
-        return Err("host is no pattern of addresses, such as 10.0.%: the server does not look names up".to_owned());
+        return Err("host is not a pattern of addresses, such as 10.0.%: the server does not look names up".to_owned());
     }
     if user.grants.len() + user.databases.len() > GRANTS {
         return Err(format!("it has more than {GRANTS} grants"));
@@ -287,7 +288,7 @@ mod tests {
     fn a_file_that_is_not_understood_shows_nothing_of_what_is_in_it() {
         for text in ["{\"users\": [{\"name\": \"secret\", \"x\": 1}]}", "secret", "{\"users\": [{\"name\": 7}]}"] {
             let error = read(text.as_bytes()).unwrap_err();
-            assert!(error.contains("is not understood at line 1") && !error.contains("secret"), "{error}");
+            assert!(error.contains("is not valid at line 1") && !error.contains("secret"), "{error}");
         }
         let many = serde_json::json!({"databases": vec![serde_json::json!({"name": "a"}); 201]}).to_string();
         assert!(read(many.as_bytes()).unwrap_err().contains("201 databases"));

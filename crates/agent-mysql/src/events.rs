@@ -54,7 +54,7 @@ pub struct Log<F> {
     size: u64,
     /// The first bytes of the file and the description of its format, which every part of it needs to be read.
     pub head: Vec<u8>,
-    /// What was written before it; `None` if it does not say so, as a part of a log does not.
+    /// The writes before it; `None` if it does not say so, as a part of a log does not.
     pub before: Option<Vec<Gtid>>,
     checksum: usize,
     open: Option<Open>,
@@ -74,7 +74,7 @@ struct Event {
     time: u32,
     server: u32,
     length: u64,
-    /// What is behind the header, at most [`PREFIX`] bytes of it.
+    /// The bytes after the header, at most [`PREFIX`] of them.
     body: Vec<u8>,
 }
 
@@ -84,14 +84,14 @@ impl<F: Read + Seek> Log<F> {
         let mut head = Vec::new();
         (&mut file).take(HEAD as u64).read_to_end(&mut head)?;
         if !head.starts_with(MAGIC) {
-            return Err(wrong("it is no binary log, or it is encrypted"));
+            return Err(wrong("it is not a binary log, or it is encrypted"));
         }
         let before = gtid::before_log(&head);
         let length = head.get(MAGIC.len() + 9..MAGIC.len() + 13).and_then(|bytes| bytes.try_into().ok());
         let end = MAGIC.len() + u32::from_le_bytes(length.unwrap_or_default()) as usize;
         let format = head.get(..end).filter(|head| head.len() > 40 && head[MAGIC.len() + 4] == kind::FORMAT);
         let mut format = format.ok_or_else(|| wrong("it does not begin with the description of its format"))?.to_vec();
-        // The algorithm stands before the sum of this event, which has one in any case.
+        // The algorithm comes before the checksum of this event, which always has one.
         let checksum = if format[format.len() - 5] == 1 { 4 } else { 0 };
         // A log that is still written is marked; the sum is that of the event without the mark (`LOG_EVENT_BINLOG_IN_USE_F`).
         format[MAGIC.len() + 17] &= !1;
@@ -203,7 +203,7 @@ pub struct Part {
     pub ended: bool,
 }
 
-/// What to do with a write.
+/// The treatment of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// It is left out.
@@ -291,7 +291,7 @@ mod tests {
         let part = choose(&mut reads, |_| Choice::Take).unwrap();
         assert_eq!((part.writes.to_string().as_str(), part.times), ("0-1:10-12", Some((60, 80))));
         assert_eq!(part.ranges, [(start, log.len() as u64 - 39)]);
-        // Whatever is missing at the end, only complete groups are taken.
+        // If something is missing at the end, only complete groups are taken.
         let mut counts = Vec::new();
         for end in head().len()..=log.len() {
             let mut reads = Log::open(Cursor::new(&log[..end])).unwrap();

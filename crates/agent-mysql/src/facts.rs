@@ -1,4 +1,4 @@
-//! What the agent itself knows, and the answer that it gives with what the database says.
+//! The facts that the agent itself knows, and the answer that it makes of them and of the database's reports.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,19 +15,19 @@ pub enum Wanted {
     /// It waits for an order.
     #[default]
     No,
-    /// It keeps all that its log has.
+    /// It keeps everything that its log has.
     Keeping,
     /// It takes back what nobody acknowledged.
     TakingBack,
 }
 
-/// What the agent itself knows.
+/// The facts that the agent itself knows.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct AgentFacts {
-    /// Whose data it is; `None` if there is none.
+    /// The identity of the data; `None` if there is none.
     pub identity: Option<Identity>,
-    /// What was obeyed last.
+    /// The last order that was obeyed.
     pub obeyed: Obeyed,
     /// Whether the database is to run.
     pub wanted: Wanted,
@@ -35,13 +35,13 @@ pub struct AgentFacts {
     pub running: Option<Arc<Process>>,
     /// The database, while it starts.
     pub starting: Option<Arc<Process>>,
-    /// The start of the database; with another number after each loss of what it had received.
+    /// The start of the database; with another number after each loss of writes that it had received.
     pub start: String,
-    /// The earlier starts in which all that was acknowledged is still here.
+    /// The earlier starts whose acknowledged writes are all still here.
     pub continues: Vec<String>,
     /// By the last order.
     pub role: Role,
-    /// Whom it follows.
+    /// The source that it follows.
     pub source: Option<ReplicaSource>,
     /// How many acknowledgements a commit waits for by the last order.
     pub acks: u32,
@@ -52,7 +52,7 @@ pub struct AgentFacts {
     pub confirmed: u32,
     /// Increases with each order that changes what a commit waits for.
     pub generation: u64,
-    /// Who may connect and follow.
+    /// The members that can connect and follow.
     pub admitted: Vec<String>,
     /// Whether it was opened for writes. Then it stays so, and commits wait if nobody acknowledges.
     pub opened: bool,
@@ -72,13 +72,13 @@ pub struct AgentFacts {
     pub ends: u32,
     /// When that was last.
     pub restarted: Option<Restarted>,
-    /// What is wrong.
+    /// The problem.
     pub problem: Option<String>,
-    /// Why not all that is declared is there.
+    /// Why declared databases or users are missing.
     pub undeclared: Option<String>,
     /// Why certificates or passwords that were renewed are not in use.
     pub stale: Option<String>,
-    /// What is wrong for now: after this time the operator may order the same again.
+    /// A temporary problem: after this time the operator can give the same order again.
     pub passing: Option<(Instant, String)>,
 }
 
@@ -97,7 +97,7 @@ impl Hung {
         self.ends.as_ref().ok().map(|at| at.saturating_duration_since(Instant::now()).as_secs())
     }
 
-    /// What becomes of it, in words.
+    /// Its fate, in words.
     fn text(&self) -> String {
         match &self.ends {
             Ok(_) => format!("its agent starts it again in {} seconds", self.restarts_in().unwrap_or_default()),
@@ -106,7 +106,7 @@ impl Hung {
     }
 }
 
-/// Whom a replica follows.
+/// The source of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaSource {
     /// The host.
@@ -218,7 +218,7 @@ mod tests {
         ] {
             let obeyed = Obeyed { epoch: 1, number: 0, promoted };
             let mut facts =
-                AgentFacts { obeyed, wanted: before, start: "s".into(), role: Role::Primary, ..Facts::default() };
+                AgentFacts { obeyed, wanted: before, start: "s".into(), role: Role::Primary, ..AgentFacts::default() };
             facts.ended();
             assert_eq!((facts.wanted, facts.role, facts.start.as_str()), (wanted, Role::Waiting, ""), "{promoted:?}");
         }
@@ -230,7 +230,7 @@ mod tests {
             [(None, false, false), (Some(0), false, false), (Some(1), false, true), (Some(1), true, false)]
         {
             let obeyed = Obeyed { epoch: 1, number: 0, promoted };
-            let facts = AgentFacts { obeyed, handed_over, ..Facts::default() };
+            let facts = AgentFacts { obeyed, handed_over, ..AgentFacts::default() };
             assert_eq!(facts.may_have_unacknowledged(), expected, "{promoted:?}");
         }
     }

@@ -55,7 +55,7 @@ impl Flavor {
         }
     }
 
-    /// What the statement begins with that makes a database follow another one.
+    /// The beginning of the statement that makes a database follow another database.
     pub fn change_source(self) -> &'static str {
         match self {
             Self::Mariadb => "CHANGE MASTER TO",
@@ -96,7 +96,7 @@ impl Flavor {
         }
     }
 
-    /// What each connection of the agent begins with: what clients have by the settings of the server is not for the agent.
+    /// The first statement of each connection of the agent: the server's settings for clients are not for the agent.
     pub fn session(self) -> &'static str {
         match self {
             Self::Mariadb => "SET SESSION sql_mode = '', wait_timeout = 28800, max_statement_time = 0",

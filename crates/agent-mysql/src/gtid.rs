@@ -22,7 +22,7 @@ impl fmt::Display for Gtid {
     }
 }
 
-/// Reads a list as the database writes it, such as `0-1-100,0-2-150`. `None` if it is no such list.
+/// Reads a list as the database writes it, such as `0-1-100,0-2-150`. `None` if it is not such a list.
 pub fn list(text: &str) -> Option<Vec<Gtid>> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts
@@ -61,8 +61,8 @@ pub fn newest(position: &Position) -> Option<Vec<Gtid>> {
     list(&parts.collect::<Vec<_>>().join(","))
 }
 
-/// The state of the binary log of a copy: what the donor's was before the copy was made, and the position that the copy has. The
-/// last of a domain is its newest, as `SET GLOBAL gtid_binlog_state` expects.
+/// The state of the binary log of a copy: the donor's state before the copy was made, and the position that the copy
+/// has. The last of a domain is its newest, as `SET GLOBAL gtid_binlog_state` expects.
 pub fn state_of_copy(before: &[Gtid], copied: &[Gtid]) -> Vec<Gtid> {
     let mut newest: Vec<Gtid> = Vec::new();
     for gtid in before.iter().chain(copied) {
@@ -81,8 +81,8 @@ const GTID_LIST: u8 = 163;
 /// How much of a binary log has to be read to find its first list of GTIDs.
 pub const HEAD: usize = 256 << 10;
 
-/// What was written before a binary log begins, from the log's first bytes: the event `Gtid_list`, which stands behind the description of
-/// the format (`sql/log_event.h` of MariaDB). `None` if it is not there, or the log is encrypted.
+/// The writes before a binary log begins, from the log's first bytes: the event `Gtid_list`, which comes after the
+/// description of the format (`sql/log_event.h` of MariaDB). `None` if it is not there, or the log is encrypted.
 pub fn before_log(head: &[u8]) -> Option<Vec<Gtid>> {
     let word = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
     if !head.starts_with(MAGIC) {

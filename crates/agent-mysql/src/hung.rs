@@ -1,9 +1,9 @@
-//! A database that hangs: it runs, and answers nobody. Nothing but a new start helps it, so after a while it is ended, as by a crash, and
-//! starts again with all that it has on the disk.
+//! A database that hangs: it runs, and answers nobody. Only a restart helps it, so after a while the agent ends it, as
+//! by a crash, and it starts again with all data that it has on the disk.
 //!
-//! It is asked for something trivial, on a new connection each time, as clients need one. Whatever it answers, an error too, is an answer:
-//! neither long statements, locks and copies nor too many connections keep it from that. While it starts, recovers or is upgraded it need
-//! not answer; it hangs then if its process does nothing at all.
+//! The agent sends a trivial request, on a new connection each time, because clients need one. Each answer counts, also
+//! an error: neither long statements, locks and copies nor too many connections prevent it. While it starts, recovers
+//! or is upgraded it need not answer; it hangs then if its process does nothing at all.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -30,7 +30,7 @@ fn patience(after: Duration, ends: u32) -> Duration {
     after.saturating_mul(2_u32.saturating_pow(ends)).min(LONGEST.max(after))
 }
 
-/// What to do with a database that does not answer.
+/// The action on a database that does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     /// It may still answer.
@@ -60,8 +60,8 @@ fn hindrance(facts: &AgentFacts, full: Option<String>) -> Option<String> {
     }
 }
 
-/// Whether the database may have received acknowledged writes that it loses by a start, and that its source may have lost. What MariaDB has
-/// received and not applied is gone after a start.
+/// Whether the database may have received acknowledged writes that it loses by a start, and that its source may have
+/// lost. Writes that MariaDB has received and not applied are gone after a start.
 fn may_be_the_only_one(facts: &AgentFacts, flavor: Flavor) -> bool {
     let acknowledges = match facts.role {
         Role::Replica => facts.source.as_ref().is_some_and(|source| source.acknowledge),
@@ -71,7 +71,7 @@ fn may_be_the_only_one(facts: &AgentFacts, flavor: Flavor) -> bool {
     flavor == Flavor::Mariadb && facts.obeyed.promoted.is_none() && acknowledges
 }
 
-/// Whether the source of a replica is well: it has all that it ever sent.
+/// Whether the source of a replica is well: it has everything that it ever sent.
 async fn has_source(member: &DatabaseMember) -> bool {
     let (source, data) =
         member.facts(|facts| (facts.source.clone(), facts.identity.as_ref().map(|own| own.data.clone())));
@@ -131,7 +131,8 @@ async fn look(member: &DatabaseMember, since: Instant) -> bool {
     let mut step = decide(since.elapsed(), patience, why);
     let alone = member.facts(|facts| may_be_the_only_one(facts, member.flags.flavor));
     if step == Step::End && alone && !has_source(member).await {
-        let why = "its source is not well, and what it received from it may be nowhere else: a start would drop what is not applied";
+        let why = "its source is not well, and the writes received from it may be nowhere else: a start would drop \
+                   those that are not applied";
         step = Step::Stay(why.to_owned());
     }
     let hung = match &step {
@@ -144,7 +145,7 @@ async fn look(member: &DatabaseMember, since: Instant) -> bool {
         } else {
             tracing::warn!(
                 seconds = patience.as_secs(),
-                "the database does not answer: it has so long before it is ended"
+                "the database does not answer: this is the time it has before the agent ends it"
             );
         }
         member.change(|facts| facts.hung = Some(hung));
@@ -183,7 +184,7 @@ pub async fn end_for_order(member: &DatabaseMember) {
     }
 }
 
-/// Whether a database does not run any more, as far as the facts say.
+/// Whether a database no longer runs, as far as the facts say.
 fn has_gone(facts: &AgentFacts, process: &Arc<Process>) -> Option<()> {
     let runs = facts.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, process));
     (!runs).then_some(())
@@ -226,7 +227,7 @@ impl Still {
     }
 }
 
-/// What a process has done until now, as a number that changes with it.
+/// The work of a process until now, as a number that changes with it.
 fn done(number: Option<u32>) -> Option<u64> {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", number?)).ok();
     let stat = read("stat")?;
@@ -277,8 +278,8 @@ mod tests {
     #[test]
     fn what_hinders_is_said() {
         let full = || Some("full".to_owned());
-        let seeding = AgentFacts { seeding: Some("{}".into()), ..Facts::default() };
-        let stopping = AgentFacts { stopping: true, ..Facts::default() };
+        let seeding = AgentFacts { seeding: Some("{}".into()), ..AgentFacts::default() };
+        let stopping = AgentFacts { stopping: true, ..AgentFacts::default() };
         for (facts, full, expected) in [
             (AgentFacts::default(), None, None),
             (AgentFacts::default(), full(), Some("full, and a start does not change that")),
@@ -296,14 +297,14 @@ mod tests {
             (Role::Replica, false, None, Flavor::Mariadb, false),
             (Role::Replica, true, None, Flavor::Mysql, false),
             (Role::Fenced, false, None, Flavor::Mariadb, true),
-            // It handed over, and has written all that it has itself.
+            // It handed over, and has written everything that it has itself.
             (Role::Fenced, false, Some(1), Flavor::Mariadb, false),
             (Role::Primary, false, Some(1), Flavor::Mariadb, false),
             (Role::Waiting, false, None, Flavor::Mariadb, false),
         ] {
             let source = (role == Role::Replica).then(|| ReplicaSource { host: "db-0".into(), acknowledge, epoch: 1 });
             let obeyed = Obeyed { promoted, ..Obeyed::default() };
-            let facts = AgentFacts { obeyed, role, source, ..Facts::default() };
+            let facts = AgentFacts { obeyed, role, source, ..AgentFacts::default() };
             assert_eq!(may_be_the_only_one(&facts, flavor), expected, "{role:?} {acknowledge} {promoted:?}");
         }
     }

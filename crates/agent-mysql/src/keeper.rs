@@ -79,7 +79,7 @@ async fn start(member: &Arc<DatabaseMember>, takes_back: bool) -> Result<Arc<Pro
     }
     let process = Process::start(&program, &arguments, login, takes_back).map_err(|error| error.to_string())?;
     let process = Arc::new(process);
-    // Whoever ends the database waits for one that starts, too.
+    // The code that ends the database also waits for one that starts.
     member.change(|facts| facts.starting = Some(Arc::clone(&process)));
     let arrived = arrive(member, &process, init, (&step, &version)).await;
     if arrived.is_err() {
@@ -123,7 +123,7 @@ async fn arrive(
     Err("its log says why".to_owned())
 }
 
-/// What is said of a process that has done nothing for so long.
+/// The message about a process that has done nothing for this time.
 pub fn does_nothing(still: Duration) -> String {
     format!("it did nothing for {} seconds", still.as_secs())
 }
@@ -208,7 +208,7 @@ pub async fn keep_confirmed(member: Arc<DatabaseMember>) {
             wanted.then_some(())
         };
         member.wait_until(is_asked).await;
-        // Who ends this role waits for it: a commit after that would be one too many.
+        // The code that ends this role waits for it: no commit is allowed after that.
         let guard = member.marker.lock().await;
         let (generation, acks, process) = member.facts(|facts| {
             (facts.generation, facts.waits_for, facts.running.clone().filter(|_| is_asked(facts).is_some()))
@@ -280,7 +280,7 @@ pub fn secret(path: &Path) -> Result<String, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let text = text.trim_end_matches(['\n', '\r']);
     if text.is_empty() || text.len() > 1024 {
-        return Err(format!("{} is no password of 1 to 1024 bytes", path.display()));
+        return Err(format!("{} is not a password of 1 to 1024 bytes", path.display()));
     }
     Ok(text.to_owned())
 }
@@ -288,6 +288,6 @@ pub fn secret(path: &Path) -> Result<String, String> {
 /// 128 random bits, as text.
 pub fn random() -> Result<String, String> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| format!("there is no randomness: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| format!("cannot read random bytes: {error}"))?;
     Ok(data_encoding::HEXLOWER.encode(&bytes))
 }

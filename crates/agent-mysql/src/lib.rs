@@ -3,14 +3,15 @@
 //!
 //! - [`flavor`]: which of the two it is, and in what their statements differ. [`clone`]: copies of MySQL.
 //! - [`gtid`], [`sets`]: GTIDs as positions. [`settings`]: how the database is started. [`accounts`]: who may follow;
-//!   [`stored_password`]: what is stored of passwords.
-//! - [`command`]: the flags. [`program`]: what the program does with them.
-//! - [`member`]: the facts, and the connections to the database. [`facts`], [`measured`]: what the state is made of.
-//! - [`process`], [`sql`]: the database. [`keeper`], [`release`], [`hung`]: what the agent does by itself.
+//!   [`stored_password`]: the stored forms of passwords.
+//! - [`command`]: the flags. [`program`]: the program that uses them.
+//! - [`member`]: the facts, and the connections to the database. [`facts`], [`measured`]: the parts of the state.
+//! - [`process`], [`sql`]: the database. [`keeper`], [`release`], [`hung`]: the actions of the agent without an order.
 //! - [`declared`], [`converge`], [`declare`]: databases and accounts of clients. [`renewed`]: files that have changed.
 //! - [`metrics`]: for Prometheus. [`upgrade`]: data of another version. [`zones`]: time zones. [`scheduler`]: events of clients.
-//! - [`orders`], [`roles`]: what it does by order. [`seed`]: copies of the data.
-//! - [`events`], [`logs`]: what was written, for who stores it. [`restore`]: a new cluster from a copy that was stored.
+//! - [`orders`], [`roles`]: its actions by order. [`seed`]: copies of the data.
+//! - [`events`], [`logs`]: the writes, for the program that stores them. [`restore`]: a new cluster from a copy that
+//!   was stored.
 
 pub mod accounts;
 pub mod clone;

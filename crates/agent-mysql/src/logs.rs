@@ -19,14 +19,14 @@ use tillerman_agent::position::Position;
 use tillerman_agent::server::{Body, in_parts, whole};
 use tillerman_agent::stored::{DATA, TIMES, WRITES};
 
-/// What was asked for.
+/// The request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Asked {
     after: Position,
     until: Position,
 }
 
-/// What is sent.
+/// The log that is sent.
 #[derive(Debug)]
 struct Found {
     path: PathBuf,
@@ -79,7 +79,8 @@ fn find(data: &Path, asked: &Asked) -> Result<Option<Found>, Refusal> {
     // The last log of which everything before it is known already.
     for (at, path) in paths.iter().enumerate().rev() {
         let before = open(path)?.before;
-        let before = before.ok_or_else(|| failed(&format!("{}: it does not say what is before it", path.display())))?;
+        let before =
+            before.ok_or_else(|| failed(&format!("{}: it does not name the writes before it", path.display())))?;
         oldest = gtid::position(&before);
         if asked.after.contains(&oldest) {
             return first(&paths[at..], asked);
@@ -88,7 +89,7 @@ fn find(data: &Path, asked: &Asked) -> Result<Option<Found>, Refusal> {
     Err(refusal(
         Reason::Impossible,
         &format!(
-            "the writes after {} are not all here any more: the oldest log begins after {oldest}",
+            "some of the writes after {} are no longer here: the oldest log begins after {oldest}",
             shown(&asked.after)
         ),
     ))

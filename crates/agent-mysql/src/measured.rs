@@ -1,5 +1,5 @@
-//! What the database says of itself. None of these queries hangs while commits wait for acknowledgements, as `SHOW MASTER STATUS` and
-//! `SHOW BINARY LOGS` do.
+//! The database's report about itself. None of these queries hangs while commits wait for acknowledgements, as `SHOW
+//! MASTER STATUS` and `SHOW BINARY LOGS` do.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -16,15 +16,15 @@ use tillerman_agent::position::Position;
 /// `ER_GTID_STRICT_OUT_OF_ORDER`: a write does not fit behind what is there.
 const OUT_OF_ORDER: u64 = 1950;
 
-/// What the database said.
+/// The answers of the database.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
 pub struct Measured {
-    /// What it has applied.
+    /// The writes that it has applied.
     pub has: Position,
-    /// What it will have after it has applied everything that it received.
+    /// The writes that it will have after it has applied everything that it received.
     pub got: Position,
-    /// What it can no longer send, if it says so itself.
+    /// The writes that it can no longer send, if it reports this.
     pub purged: Position,
     /// Whether it refuses writes.
     pub read_only: bool,
@@ -58,12 +58,12 @@ impl Measured {
         self.apply_error == OUT_OF_ORDER
     }
 
-    /// What is wrong, by the numbers of the errors. Their texts contain values of the data.
+    /// The problem, by the numbers of the errors. Their texts contain values of the data.
     pub fn problem(&self) -> Option<String> {
         match (self.apply_error, self.receive_error) {
             (0, 0) => None,
             (0, error) => Some(format!("it does not receive: error {error} of the database")),
-            (error, _) => Some(format!("it does not apply what it receives: error {error} of the database")),
+            (error, _) => Some(format!("it does not apply the writes that it receives: error {error} of the database")),
         }
     }
 }
@@ -83,7 +83,7 @@ pub async fn measure(sql: &mut Sql, within: Duration) -> Result<Measured, SqlErr
         measured.apply_error = status.number("Last_SQL_Errno").unwrap_or_default();
         measured.receive_error = status.number("Last_IO_Errno").unwrap_or_default();
         let more = match flavor {
-            // Empty after a start: what was received before is thrown away when both threads start.
+            // Empty after a start: earlier received writes are discarded when both threads start.
             Flavor::Mariadb => position(&status.text("Gtid_IO_Pos"))?,
             Flavor::Mysql => sets::set(&status.text("Retrieved_Gtid_Set")).ok_or(SqlError::Lost)?,
         };
@@ -122,7 +122,7 @@ pub async fn measure(sql: &mut Sql, within: Duration) -> Result<Measured, SqlErr
 async fn variables(sql: &mut Sql, within: Duration) -> Result<(Measured, Position), SqlError> {
     let own = match sql.flavor {
         Flavor::Mariadb => "@@GLOBAL.gtid_binlog_state AS state",
-        // What is committed between the two is in one of them, in this order.
+        // A write that is committed between the two is in one of them, in this order.
         Flavor::Mysql => {
             "@@GLOBAL.gtid_owned AS owned, @@GLOBAL.gtid_executed AS state, @@GLOBAL.gtid_purged AS purged"
         }
@@ -148,12 +148,12 @@ async fn variables(sql: &mut Sql, within: Duration) -> Result<(Measured, Positio
     Ok((measured, owned))
 }
 
-/// A position of the database. One that is not understood is no position: nothing may be decided by it.
+/// A position of the database. One that is not understood is not a position, and must not decide anything.
 fn position(text: &str) -> Result<Position, SqlError> {
     gtid::list(text).map(|list| gtid::position(&list)).ok_or(SqlError::Lost)
 }
 
-/// What was written before the oldest binary log begins, so that it can no longer be sent. It is read from the files: the database
+/// The writes before the oldest binary log, which can no longer be sent. It is read from the files: the database
 /// answers `SHOW BINARY LOGS` only after waiting commits.
 pub fn purged(data: &Path) -> Position {
     let read = || {

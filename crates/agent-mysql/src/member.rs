@@ -69,7 +69,7 @@ impl DatabaseMember {
     /// Reads what the volume has.
     pub fn new(flags: Flags, tls: Option<TlsFiles>) -> Result<Self, String> {
         let volume = Volume::new(&flags.volume);
-        let mut facts = AgentFacts { obeyed: volume.obeyed().map_err(|e| e.to_string())?, ..Facts::default() };
+        let mut facts = AgentFacts { obeyed: volume.obeyed().map_err(|e| e.to_string())?, ..AgentFacts::default() };
         volume.sweep().map_err(|e| e.to_string())?;
         volume.clear_temporary().map_err(|e| e.to_string())?;
         match volume.found(&FILES).map_err(|e| e.to_string())? {
@@ -121,7 +121,7 @@ impl DatabaseMember {
         }
     }
 
-    /// The connection for orders. What it writes is not in the binary log.
+    /// The connection for orders. Its writes are not in the binary log.
     pub async fn sql(&self) -> Result<MappedMutexGuard<'_, Sql>, SqlError> {
         self.line(&self.works).await
     }
@@ -166,7 +166,7 @@ impl DatabaseMember {
         let name = &self.flags.member;
         let end = Instant::now() + if *self.hangs.borrow() { QUICK } else { ANSWER };
         loop {
-            // What an order changes while the database is asked must not be mixed with what it said before.
+            // Changes of an order during the question to the database must not be mixed with its earlier answers.
             let before = self.facts(Clone::clone);
             let left = end.saturating_duration_since(Instant::now());
             let measured = if before.running.is_some() { Some(self.measure(left).await) } else { None };
@@ -184,11 +184,11 @@ impl DatabaseMember {
                     self.hangs.send_replace(error == SqlError::Late);
                     let last = self.last().clone().filter(|(_, start, _)| *start == before.start);
                     let age = last.as_ref().map_or(0, |(at, _, _)| at.elapsed().as_secs());
-                    let late = format!("{error}: what is said of it is {age} seconds old");
+                    let late = format!("{error}: this state is {age} seconds old");
                     before.state(name, last.as_ref().map(|(_, _, measured)| measured), purged, Some(late))
                 }
             };
-            // A full volume is why the database answers late, or with an error. What is said of one that hangs has it.
+            // A full volume is why the database answers late, or with an error. The report about one that hangs has it.
             if before.hung.is_none() {
                 state.problem = self.lacks_room().or(state.problem);
             }
@@ -217,7 +217,9 @@ impl DatabaseMember {
     pub fn obey(&self, change: impl FnOnce(&mut tillerman_agent::store::Obeyed)) -> Result<(), Refusal> {
         let mut obeyed = self.facts(|facts| facts.obeyed.clone());
         change(&mut obeyed);
-        self.volume.obey(&obeyed).map_err(|error| failed(&format!("what is obeyed cannot be stored: {error}")))?;
+        self.volume
+            .obey(&obeyed)
+            .map_err(|error| failed(&format!("cannot store the orders that were obeyed: {error}")))?;
         self.change(|facts| facts.obeyed = obeyed);
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Metrics of a member for Prometheus. What `mysqld_exporter` measures, too, has its name here, so that its dashboards and alerts fit. No
-//! label has what clients can choose: neither databases, nor users, nor statements.
+//! Metrics of a member for Prometheus. Metrics that `mysqld_exporter` has, too, have its names here, so that its
+//! dashboards and alerts fit. No label has what clients can choose: neither databases, nor users, nor statements.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ const VARIABLES: [(&str, &str); 7] = [
     ("rpl_semi_sync_source_enabled", "Whether commits wait for acknowledgements."),
 ];
 
-/// What is measured. It is answered also when the database hangs: then with what the agent itself knows.
+/// The measured values. It is answered also when the database hangs: then with what the agent itself knows.
 pub async fn metrics(member: &Arc<DatabaseMember>) -> String {
     let state = member.state().await;
     let rows = tokio::time::timeout(ANSWER, counters(member)).await;
@@ -164,9 +164,14 @@ fn text(state: &MemberState, counters: &[(String, f64)]) -> String {
     }
     let roles = [Role::Waiting, Role::Fenced, Role::Replica, Role::Primary];
     let roles = roles.map(|role| (format!("{{role=\"{role:?}\"}}"), f64::from(u8::from(role == state.role))));
-    metric("tillerman_mysql_role", Gauge, "What the member does by the last order.", &roles);
+    metric("tillerman_mysql_role", Gauge, "The role that the last order gave the member.", &roles);
     metric("tillerman_mysql_writable", Gauge, "Whether clients can write.", &is(state.writable));
-    metric("tillerman_mysql_acknowledges", Gauge, "Whether it acknowledges what it receives.", &is(state.acknowledges));
+    metric(
+        "tillerman_mysql_acknowledges",
+        Gauge,
+        "Whether it acknowledges the writes that it receives.",
+        &is(state.acknowledges),
+    );
     metric("tillerman_mysql_problem", Gauge, "Whether the agent reports a problem.", &is(state.problem.is_some()));
     #[expect(clippy::cast_precision_loss, reason = "an epoch counts changes of the primary")]
     let epoch = state.epoch as f64;
@@ -201,7 +206,7 @@ mod tests {
             epoch: 7,
             lag: Some(0.5),
             version: Some("1\"} x".into()),
-            ..State::default()
+            ..MemberState::default()
         };
         let said = text(&state, &[]);
         for line in [

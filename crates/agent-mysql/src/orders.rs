@@ -10,10 +10,10 @@ use super::{roles, seed};
 use tillerman_agent::contract::{MemberState, Reason, Refusal, Role, Verb};
 use tillerman_agent::orders::check;
 
-/// How long an order waits for another one, or for the database to start or to end.
+/// How long an order waits for an earlier one, or for the database to start or to end.
 const WAIT: Duration = Duration::from_secs(8);
 
-/// Carries an order out. It is finished even if nobody waits for the answer any more.
+/// Carries an order out. It is finished even if no client waits for the answer now.
 pub async fn obey(member: Arc<DatabaseMember>, verb: Verb) -> Result<MemberState, Refusal> {
     let order = tokio::spawn(async move {
         // An agent that ends holds the lock until it has ended.
@@ -51,7 +51,7 @@ pub async fn obey(member: Arc<DatabaseMember>, verb: Verb) -> Result<MemberState
     order.await.unwrap_or_else(|_| Err(failed("the order ended with a bug: the log of the agent says where")))
 }
 
-/// What is refused without a look at the database.
+/// The orders that are refused without asking the database.
 fn checked(member: &DatabaseMember, verb: &Verb) -> Result<(), Refusal> {
     let (obeyed, data, seeding) = member.facts(|facts| {
         let data = facts.identity.as_ref().map(|identity| identity.data.clone());

@@ -16,7 +16,7 @@ use super::sql::Login;
 
 /// The longest line of the database's log that is passed on, in bytes.
 const LINE: u64 = 8 << 10;
-/// What the database says if it cannot take writes at the end of its log back.
+/// The database's message if it cannot take writes at the end of its log back.
 const REFUSES: &str = "Cannot truncate";
 
 /// A database that was started.

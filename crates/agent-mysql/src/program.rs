@@ -33,9 +33,9 @@ use tillerman_agent::tls::TlsFiles;
 /// For how long a process that has ended is left to those who wait for it.
 const REAP: Duration = Duration::from_secs(1);
 
-/// For how long a primary that is asked to end waits for another one, at most.
+/// The maximum time that a primary that is asked to end waits for a new primary.
 const HAND_OVER: Duration = Duration::from_secs(10);
-/// For how long a replica that is asked to end applies what it has received, at most.
+/// The maximum time that a replica that is asked to end applies the writes that it has received.
 const COMPLETE: Duration = Duration::from_secs(10);
 /// How often it looks whether a member acknowledges.
 const HAND_OVER_LOOK: Duration = Duration::from_millis(200);
@@ -136,8 +136,8 @@ fn is_in_office(role: Role, acks: u32, acknowledges: bool) -> bool {
     }
 }
 
-/// Ends the database. One whose commits still wait for acknowledgements is killed: asked to end, it would keep them, and could not take
-/// them back any more.
+/// Ends the database. One whose commits still wait for acknowledgements is killed: asked to end, it would keep them,
+/// and could no longer take them back.
 async fn end(member: &Arc<DatabaseMember>) {
     tracing::info!("the agent ends");
     let grace = Duration::from_secs(member.flags.grace);
@@ -164,7 +164,7 @@ async fn end(member: &Arc<DatabaseMember>) {
         && database.has_ended_in_order()
         && let Err(why) = member.keep_start(&start, &continued)
     {
-        tracing::warn!(why, "cannot store that the database ended in order");
+        tracing::warn!(why, "cannot store the fact that the database ended cleanly");
     }
 }
 
@@ -221,7 +221,7 @@ impl routes::Member for DatabaseMember {
     }
 }
 
-/// What the kubelet and Prometheus ask.
+/// The requests of the kubelet and Prometheus.
 struct Kubelet(Arc<DatabaseMember>);
 
 impl Answers for Kubelet {

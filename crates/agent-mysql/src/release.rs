@@ -32,20 +32,20 @@ const WAITS: &str = "Waiting for semi-sync ACK";
 /// The state of a dump thread that has sent everything.
 const SENT: [&str; 2] = ["Master has sent all binlog", "Source has sent all binlog"];
 
-/// What is seen of commits that wait.
+/// The observed state of commits that wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
     /// The statements that wait. They are in the log as `log` has it.
     waiting: BTreeSet<u64>,
     /// The dump threads of members that acknowledge, and whether each has sent everything.
     dumps: Vec<(u64, bool)>,
-    /// How many acknowledgements were asked for.
+    /// How many acknowledgements were required.
     asked: u64,
     /// The state of the binary log, read last.
     log: String,
 }
 
-/// What was seen when they began to wait, or when the replicas were last made to connect again.
+/// The state when they began to wait, or when the replicas were last made to reconnect.
 #[derive(Clone, Debug)]
 struct Before {
     seen: Seen,
@@ -53,7 +53,7 @@ struct Before {
     nudged: bool,
 }
 
-/// What to do.
+/// The action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Nothing,
@@ -119,16 +119,20 @@ async fn step(member: &Arc<DatabaseMember>, sql: &mut Sql, before: &mut Option<B
     match step {
         Step::Nothing => {}
         Step::Nudge => nudge(member),
-        // More commits come into its log behind those that wait. So another one is made, until one is sent to a member that acknowledges.
+        // More commits come into its log behind those that wait. So the agent makes further commits, until one is sent
+        // to a member that acknowledges.
         Step::Reconnect(_) | Step::Release(_) if sql.flavor == Flavor::Mysql => *before = None,
         Step::Reconnect(dumps) => {
-            tracing::warn!("commits wait for an acknowledgement of what was sent: replicas connect again");
+            tracing::warn!("commits wait for an acknowledgement of writes that were sent: replicas reconnect");
             for dump in dumps {
                 gone(sql.run(&format!("KILL CONNECTION {dump}"), SHORT).await)?;
             }
         }
         Step::Release(statements) => {
-            tracing::warn!(commits = statements.len(), "a replica has what commits wait for: they end");
+            tracing::warn!(
+                commits = statements.len(),
+                "a replica has the writes that commits wait for: the waiting ends"
+            );
             for statement in statements {
                 gone(sql.run(&format!("KILL QUERY ID {statement}"), SHORT).await)?;
             }
@@ -137,7 +141,7 @@ async fn step(member: &Arc<DatabaseMember>, sql: &mut Sql, before: &mut Option<B
     Ok(())
 }
 
-/// What has ended by itself needs no end.
+/// A statement that has ended by itself needs no end.
 fn gone(done: Result<(), SqlError>) -> Result<(), SqlError> {
     if matches!(done, Err(SqlError::Server(_))) { Ok(()) } else { done }
 }
@@ -145,7 +149,7 @@ fn gone(done: Result<(), SqlError>) -> Result<(), SqlError> {
 async fn look(sql: &mut Sql) -> Result<Seen, SqlError> {
     let (statement, asked, log) = match sql.flavor {
         Flavor::Mariadb => ("QUERY_ID", "Rpl_semi_sync_master_request_ack", "@@GLOBAL.gtid_binlog_state"),
-        // Nothing ends there by its number, or by what was asked for.
+        // There, nothing ends by its number, or by the number of required acknowledgements.
         Flavor::Mysql => ("ID", "Uptime", "CONCAT(@@GLOBAL.gtid_owned, @@GLOBAL.gtid_executed)"),
     };
     let query = format!(
@@ -220,7 +224,7 @@ mod tests {
         for (dumps, asked, log, expected) in [
             (&[(2, true)][..], 5, "0-1-9", release.clone()),
             (&[(2, true), (1, true)], 5, "0-1-9", release),
-            // It was there before: what it was sent may not have come.
+            // It existed before: the writes that it was sent may not have arrived.
             (&[(1, true)], 5, "0-1-9", Step::Nothing),
             // It has not been sent everything yet.
             (&[(2, false)], 5, "0-1-9", Step::Nothing),

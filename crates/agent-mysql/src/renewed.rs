@@ -14,7 +14,7 @@ use tillerman_agent::contract::Role;
 /// How often the files are read.
 const READ: Duration = Duration::from_secs(2);
 
-/// What the files have. `None` for one that cannot be read.
+/// The content of the files. `None` for one that cannot be read.
 type Digests = Vec<Option<[u8; 32]>>;
 
 /// Reads certificates and passwords again whenever their files have changed.

@@ -1,5 +1,6 @@
 //! A new cluster from a copy that was stored: the copy is unpacked, prepared, given what was written after it, and only then becomes the
-//! data of the member, by one rename. Whatever is killed before that is removed by the next attempt, which begins with the first step.
+//! data of the member, by one rename. If an attempt is killed before that, the next attempt removes its files and
+//! begins with the first step.
 //!
 //! It runs before the agent, in a container of the same image. A program that knows where copies are stored sends the copy
 //! (`tillerman snapshot send`), and describes it (`agent::stored`).
@@ -40,7 +41,7 @@ const STEP: Duration = Duration::from_secs(3600);
 /// The largest message of a client that is kept, in bytes.
 const SAID: u64 = 64 << 10;
 
-/// What was restored.
+/// The restored data.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -62,7 +63,7 @@ struct Report {
     seconds: f64,
 }
 
-/// Restores, if the member may create data and has none. With `check`, what was restored is checked and removed.
+/// Restores, if the member may create data and has none. With `check`, the restored data is checked and removed.
 pub async fn run(restore: Restore) -> Result<(), String> {
     let Restore { flags, check, report } = restore;
     flags.check()?;
@@ -202,7 +203,7 @@ impl Sender {
             written.map_err(|_| format!("{name} hangs"))?.map_err(|error| format!("{name}: {error}"))?;
             part.resize(PART, 0);
             let read = tokio::time::timeout(STALLS, self.output.read(&mut part)).await;
-            let read = read.map_err(|_| "nothing more of the copy comes")?.map_err(|error| error.to_string())?;
+            let read = read.map_err(|_| "the copy stopped arriving")?.map_err(|error| error.to_string())?;
             part.truncate(read);
             if read == 0 {
                 break;
@@ -244,7 +245,7 @@ impl Scratch {
     async fn start(member: &DatabaseMember, data: &Path) -> Result<Self, String> {
         let password = random()?;
         let init = InitFile::write(member, &password)?;
-        // Who gives this privilege to others has to have it itself.
+        // An account that grants this privilege has to have it itself.
         let proxy = format!(
             "REPLACE INTO mysql.proxies_priv VALUES ('localhost', '{}', '', '', 1, '', NOW());\nFLUSH LOCAL PRIVILEGES;\n",
             accounts::AGENT
@@ -307,7 +308,7 @@ impl Scratch {
     }
 }
 
-/// Waits for a client. What it says contains values of the data, so that only the number of its error is shown.
+/// Waits for a client. Its messages contain values of the data, so only the number of its error is shown.
 async fn runs(mut child: Child) -> Result<(), String> {
     let mut said = String::new();
     if let Some(log) = child.stderr.take() {
@@ -344,7 +345,7 @@ async fn written(sql: &mut Sql) -> Result<Position, String> {
     let rows =
         sql.rows("SELECT @@GLOBAL.gtid_binlog_state AS state", SHORT).await.map_err(|error| error.to_string())?;
     let state = rows.first().map(|row| row.text("state")).unwrap_or_default();
-    Ok(gtid::position(&gtid::list(&state).ok_or("the database says no position")?))
+    Ok(gtid::position(&gtid::list(&state).ok_or("the database does not report a position")?))
 }
 
 /// Runs what was written after the copy. It is the first that is written to the new data, so that nothing else collides with it.
@@ -469,7 +470,7 @@ impl<'a> Wanted<'a> {
     fn is_reached(&self) -> Result<(), String> {
         match self.until {
             Until::Write(write) if !self.reached => {
-                Err(format!("the write {write} is in none of the logs: they end at {}", shown(&self.has)))
+                Err(format!("none of the logs has the write {write}: they end at {}", shown(&self.has)))
             }
             _ => Ok(()),
         }
@@ -521,7 +522,7 @@ mod tests {
         for (until, expected, has) in [
             (Until::End, [Skip, Take, Take, Take], "0-1:1-10,0-2:1-12"),
             (Until::Time(101), [Skip, Take, End, End], "0-1:1-10"),
-            // What follows the first that is later is not taken, although its clock was late.
+            // Writes after the first later one are not taken, even if their clock was slow.
             (Until::Time(102), [Skip, Take, End, End], "0-1:1-10"),
             (Until::Time(103), [Skip, Take, Take, Take], "0-1:1-10,0-2:1-12"),
             (Until::Write("0-2:11".parse().unwrap()), [Skip, Take, Take, End], "0-1:1-10,0-2:1-11"),
@@ -550,6 +551,6 @@ mod tests {
         assert!(choices(&Until::Time(99), "0-1:1-9", &[(1, 9, 100)]).unwrap_err().contains("later"));
         assert!(choices(&Until::Write("0-1:5".parse().unwrap()), "0-1:1-9", &[]).unwrap_err().contains("later"));
         let far = choices(&Until::Write("0-1:50".parse().unwrap()), "0-1:1-9", &[(1, 10, 1)]).unwrap_err();
-        assert!(far.contains("in none of the logs"), "{far}");
+        assert!(far.contains("none of the logs has"), "{far}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a member does by its orders: it is fenced, is the primary, follows, or hands over.
+//! The actions of a member by its orders: it is fenced, is the primary, follows, or hands over.
 //!
 //! The order of statements is measured: a replica that stops to apply and starts again throws away what it received; a commit that is
 //! killed while it waits for an acknowledgement ends with success.
@@ -25,7 +25,7 @@ use tillerman_agent::contract::{Follow, MemberState, Promote, Reason, Refusal, R
 
 /// How long threads of replication may take to stop. A large write is applied as a whole.
 const STOP: Duration = Duration::from_secs(30);
-/// How long a promotion waits for what was received to be applied, before the operator has to ask again.
+/// How long a promotion waits until received writes are applied, before the operator has to ask again.
 const APPLY: Duration = Duration::from_secs(2);
 /// How long a change of the source waits for it.
 const BRIEFLY: Duration = Duration::from_millis(300);
@@ -95,7 +95,7 @@ pub async fn fence(member: &DatabaseMember) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A thread that cannot apply is no reason not to stop the other one.
+/// If one thread cannot apply, the other thread still has to stop.
 fn applies_error(done: Result<(), SqlError>) -> Result<(), SqlError> {
     match done {
         Err(SqlError::Server(_)) => Ok(()),
@@ -107,7 +107,7 @@ fn applies_error(done: Result<(), SqlError>) -> Result<(), SqlError> {
 pub async fn promote(member: &DatabaseMember, order: &Promote) -> Result<(), Refusal> {
     let role = member.facts(|facts| facts.role);
     if role != Role::Primary && member.facts(|facts| facts.running.is_none()) {
-        // The operator waits for it, and does not take the start for the end of another one.
+        // The operator waits for it, and does not mistake the start for the end of an earlier one.
         member.change(|facts| facts.role = Role::Primary);
         started(member, Wanted::Keeping).await?;
     } else if role != Role::Primary {
@@ -118,7 +118,7 @@ pub async fn promote(member: &DatabaseMember, order: &Promote) -> Result<(), Ref
     if role != Role::Primary && took_back {
         return Err(refusal(
             Reason::Impossible,
-            "it has taken writes back, of which some were acknowledged: it has to follow",
+            "it has taken back writes, some of them acknowledged: it has to follow",
         ));
     }
     member.obey(|obeyed| obeyed.promoted = Some(order.acks))?;
@@ -159,7 +159,7 @@ async fn unfollow(member: &DatabaseMember) -> Result<(), Refusal> {
     member.sql().await?.run(&format!("STOP {replica} IO_THREAD"), STOP).await?;
     let measured = applied(member, APPLY).await?;
     if !measured.has.contains(&measured.got) {
-        return Err(refusal(Reason::NotApplied, "it applies what it received"));
+        return Err(refusal(Reason::NotApplied, "it applies the writes that it received"));
     }
     let mut sql = member.sql().await?;
     sql.run(&format!("STOP {replica}"), STOP).await?;
@@ -167,8 +167,9 @@ async fn unfollow(member: &DatabaseMember) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Stops a replica that is about to end from receiving, and lets it apply what it has received. Returns the lock of orders if it has applied
-/// everything: nothing that it acknowledged is lost with its relay log, as long as the lock is held until the database has ended.
+/// Stops a replica that is about to end from receiving, and lets it apply the writes that it has received. Returns the
+/// lock of orders if it has applied everything: nothing that it acknowledged is lost with its relay log, as long as the
+/// lock is held until the database has ended.
 pub async fn complete(member: &DatabaseMember, within: Duration) -> Option<MutexGuard<'_, ()>> {
     let is_replica = |facts: &AgentFacts| {
         let follows =
@@ -316,8 +317,8 @@ async fn follow_mariadb(member: &DatabaseMember, order: &Follow, was_primary: bo
     Ok(())
 }
 
-/// MySQL keeps what it has received when its source changes, as long as one of its threads runs. It follows a source that lacks writes which
-/// it has, without an error: so that is looked at before.
+/// MySQL keeps the writes that it has received when its source changes, as long as one of its threads runs. It follows
+/// a source that lacks writes which it has, without an error: so that is looked at before.
 async fn follow_mysql(member: &DatabaseMember, order: &Follow, was_primary: bool) -> Result<(), Refusal> {
     let is_diverged = member.facts(|facts| facts.identity.as_ref().is_some_and(|identity| identity.diverged));
     if is_diverged || (was_primary && has_more_than(member, order).await?) {
@@ -340,7 +341,7 @@ async fn follow_mysql(member: &DatabaseMember, order: &Follow, was_primary: bool
     Ok(())
 }
 
-/// What the agent of a source says, which listens at the same port as this one.
+/// The report of the agent of a source, which listens at the same port as this agent.
 pub async fn state_of(member: &DatabaseMember, source: &str) -> Result<MemberState, ClientError> {
     let scheme = if member.tls.is_some() { "https" } else { "http" };
     let host = if source.contains(':') { format!("[{source}]") } else { source.to_owned() };
@@ -348,8 +349,8 @@ pub async fn state_of(member: &DatabaseMember, source: &str) -> Result<MemberSta
     client.state(&format!("{scheme}://{host}:{}", member.flags.listen.port()), SHORT).await
 }
 
-/// Whether this member has writes that its source lacks. Who keeps to the order knows: the agent of the source, which listens at the same
-/// port as this one.
+/// Whether this member has writes that its source lacks. The agent of the source, which listens at the same port as
+/// this agent, knows who follows the order.
 async fn has_more_than(member: &DatabaseMember, order: &Follow) -> Result<bool, Refusal> {
     let own = member.measure(SHORT).await?.got;
     let source = state_of(member, &order.source).await.map_err(|error| {
@@ -389,7 +390,7 @@ fn change_source(
         },
     );
     let position = match flavor {
-        // What an earlier primary wrote counts as applied.
+        // The writes of an earlier primary count as applied.
         Flavor::Mariadb if was_primary => "MASTER_USE_GTID = slave_pos, MASTER_DEMOTE_TO_SLAVE = 1",
         Flavor::Mariadb => "MASTER_USE_GTID = slave_pos",
         // It tries for ever. Without TLS, the password is sent encrypted with the key of the source.
@@ -494,7 +495,7 @@ pub async fn renew(member: &DatabaseMember) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What stands behind `IDENTIFIED` for the accounts with which members follow each other.
+/// The text after `IDENTIFIED` for the accounts with which members follow each other.
 fn identified(member: &DatabaseMember) -> Result<String, Refusal> {
     clause(member.flags.flavor, &password(member)?, None).map_err(|error| failed(&error))
 }

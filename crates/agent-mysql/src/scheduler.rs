@@ -19,7 +19,8 @@ const LOOK: Duration = Duration::from_secs(1);
 
 const IS_THERE: &str =
     "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'tillerman' AND TABLE_NAME = 'event'";
-/// Events that a primary before had enabled. The time of one that is done once has not come: what it is, another member may have done.
+/// Events that a primary before had enabled. The time of an event that runs once has not come: an event whose time is
+/// over may have run on another member.
 const ENABLED_BEFORE: &str = "SELECT e.db, e.name, e.definer FROM mysql.event e LEFT JOIN tillerman.event d ON d.db = e.db AND d.name = e.name \
      WHERE e.status = 'SLAVESIDE_DISABLED' AND d.db IS NULL AND (e.execute_at IS NULL OR e.execute_at > UTC_TIMESTAMP())";
 /// At a primary that takes writes, whatever is not enabled is disabled.
@@ -43,12 +44,12 @@ pub async fn keep_scheduled(member: Arc<DatabaseMember>) {
     }
 }
 
-/// Starts the scheduler, and notes what is disabled, until this member is not the primary any more.
+/// Starts the scheduler, and notes disabled events, until this member is no longer the primary.
 async fn schedule(member: &DatabaseMember, process: &Arc<Process>) -> Result<(), SqlError> {
     let mut sql = process.login.connect(SHORT).await?;
     sql.run("SET SESSION lock_wait_timeout = 5", SHORT).await?;
     loop {
-        // Who ends this role waits for it, and nothing may be started after that.
+        // The code that ends this role waits for it, and nothing is started after that.
         let guard = member.declares.lock().await;
         if !member.facts(open_primary).is_some_and(|now| Arc::ptr_eq(&now, process)) {
             return Ok(());

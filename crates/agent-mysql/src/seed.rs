@@ -39,9 +39,9 @@ pub const ROLE: &str = "tillerman-role";
 pub const REPLICA: &str = "replica";
 /// The size of a part of a copy in bytes.
 pub const PART: usize = 256 << 10;
-/// How long a part may take. A member that hangs must not keep another one busy for ever.
+/// How long a part may take. A member that hangs must not keep another member busy for ever.
 pub const STALLS: Duration = Duration::from_secs(120);
-/// For how long a copy that failed is reported, before the operator may order another one.
+/// For how long a copy that failed is reported, before the operator can order a new one.
 const REPORTED: Duration = Duration::from_secs(10);
 
 /// Begins to replace the data by a copy.
@@ -76,7 +76,8 @@ pub fn begin(member: &Arc<DatabaseMember>, order: &Seed) -> Result<(), Refusal> 
     let (member, order) = (Arc::clone(member), order.clone());
     tokio::spawn(async move {
         let done = copy_in(&member, &order, request).await;
-        // Large files go, or reach the disk, in seconds or minutes: the other tasks go on meanwhile, here and below.
+        // Deleting large files, or writing them to the disk, takes seconds or minutes: the other tasks continue
+        // meanwhile, here and below.
         let _ = block_in_place(|| std::fs::remove_dir_all(member.volume.arriving()));
         member.change(|facts| {
             (facts.seeding, facts.busy) = (None, None);
@@ -97,7 +98,7 @@ async fn copy_in(member: &Arc<DatabaseMember>, order: &Seed, request: String) ->
     let copy = client.copy(&order.donor, STALLS).await.map_err(|error| error.to_string())?;
     let header = |name: &str| {
         let value = copy.headers().get(name).and_then(|value| value.to_str().ok());
-        value.map(str::to_owned).ok_or_else(|| format!("the donor does not say {name}"))
+        value.map(str::to_owned).ok_or_else(|| format!("the donor does not report {name}"))
     };
     if header(DATA)? != order.data {
         return Err("the donor has other data".to_owned());
@@ -140,7 +141,7 @@ async fn copy_in(member: &Arc<DatabaseMember>, order: &Seed, request: String) ->
     }
     if let Some(discard) = &order.discard {
         if *discard != start {
-            return Err("the database has started again, and its data may be another one now".to_owned());
+            return Err("the database has restarted, and its data may have changed".to_owned());
         }
         ended(member).await.map_err(|refusal| refusal.message)?;
         block_in_place(|| member.volume.discard()).map_err(|error| error.to_string())?;
@@ -194,7 +195,7 @@ pub async fn set_position(sql: &mut Sql, arrived: &Arrived) -> Result<(), String
 pub async fn take_back(member: &DatabaseMember, arriving: &Path) -> Result<(), String> {
     let start = |how: &[&str]| {
         let mut start = Command::new(member.flags.server());
-        // What the prepared data needs to be read, such as the size of its pages.
+        // The settings with which the prepared data can be read, such as the size of its pages.
         start.arg(format!("--defaults-file={}", arriving.join("backup-my.cnf").display()));
         start.args(["--bootstrap", "--skip-networking", "--skip-slave-start"]).args(how);
         start.arg(format!("--datadir={}", arriving.display()));
@@ -281,9 +282,9 @@ pub async fn succeeds(child: io::Result<Child>, name: &str) -> Result<(), String
 pub fn position(copy: &Path) -> Result<Vec<gtid::Gtid>, String> {
     let names = ["mariadb_backup_binlog_info", "xtrabackup_binlog_info"];
     let text = names.iter().find_map(|name| std::fs::read_to_string(copy.join(name)).ok());
-    let text = text.ok_or("the copy does not say its position")?;
+    let text = text.ok_or("the copy does not have its position")?;
     let list = text.trim_end().splitn(3, '\t').nth(2).unwrap_or_default().replace('\n', "");
-    gtid::list(&list).ok_or_else(|| "the position of the copy is not understood".to_owned())
+    gtid::list(&list).ok_or_else(|| "the position of the copy is not valid".to_owned())
 }
 
 /// A copy of the data, as a stream of `mariadb-backup`. It ends early if that fails.

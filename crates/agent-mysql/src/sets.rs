@@ -3,7 +3,7 @@
 
 use tillerman_agent::position::Position;
 
-/// Reads a set. `None` if it is no such set.
+/// Reads a set. `None` if it is not such a set.
 pub fn set(text: &str) -> Option<Position> {
     read(text, |interval| {
         let (first, last) = interval.split_once('-').unwrap_or((interval, interval));
@@ -11,7 +11,7 @@ pub fn set(text: &str) -> Option<Position> {
     })
 }
 
-/// Reads `gtid_owned`: writes that are being committed, `UUID:NUMBER#THREAD`. `None` if it is no such set.
+/// Reads `gtid_owned`: writes that are being committed, `UUID:NUMBER#THREAD`. `None` if it is not such a set.
 pub fn owned(text: &str) -> Option<Position> {
     read(text, |owned| {
         let number = owned.split_once('#')?.0.parse().ok()?;

@@ -1,4 +1,5 @@
-//! How the database is started: what the guarantee needs is given as arguments, which a user's file cannot override.
+//! How the database is started: the settings that the guarantee needs are arguments, which a user's file cannot
+//! override.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use tillerman_agent::store::Volume;
 /// The longest time, so that a commit waits for an acknowledgement for ever: with a shorter one it degrades silently.
 const FOREVER: &str = "18446744073709551615";
 
-/// What the guarantee needs of both databases.
+/// The settings that the guarantee needs of both databases.
 const NEEDS: [(&str, &str); 12] = [
     ("log-bin", "binlog"),
     ("relay-log", "relay"),
@@ -26,7 +27,7 @@ const NEEDS: [(&str, &str); 12] = [
     ("innodb-doublewrite", "1"),
 ];
 
-/// What it needs of MariaDB.
+/// Those that it needs of MariaDB.
 const MARIADB: [(&str, &str); 15] = [
     // With rows in the log, what a function does is the same everywhere. Without this nobody could create one, or a trigger: error 1419.
     ("log-bin-trust-function-creators", "1"),
@@ -46,10 +47,10 @@ const MARIADB: [(&str, &str); 15] = [
     ("slave-skip-errors", "OFF"),
 ];
 
-/// What it needs of MySQL.
+/// Those that it needs of MySQL.
 const MYSQL: [(&str, &str); 22] = [
     ("plugin-load-add", "semisync_source.so;semisync_replica.so;mysql_clone.so"),
-    // What clients have stored for the next start would override these arguments.
+    // Settings that clients have stored for the next start would override these arguments.
     ("persisted-globals-load", "OFF"),
     ("log-replica-updates", "1"),
     ("gtid-mode", "ON"),
@@ -61,8 +62,9 @@ const MYSQL: [(&str, &str); 22] = [
     ("rpl-semi-sync-replica-enabled", "0"),
     // A member may lack writes that it made as an earlier primary. Those that it has are passed over by their GTID.
     ("replicate-same-server-id", "1"),
-    // What was received survives the end of the process. A loss of power may take some of it, which the database sees when it starts; `start`
-    // is then another one, and nobody relies on it. To write each event to the disk, replicas would acknowledge a tenth of the writes.
+    // Received writes survive the end of the process. A loss of power may take some of them, which the database sees
+    // when it starts; `start` then changes, and nobody relies on them. To write each event to the disk, replicas would
+    // acknowledge a tenth of the writes.
     ("relay-log-recovery", "0"),
     ("replica-net-timeout", "4"),
     ("super-read-only", "1"),
@@ -115,9 +117,9 @@ pub fn arguments(flags: &Flags, data: &Path, init_file: &Path, takes_back: bool)
     arguments
 }
 
-/// What the database runs at each start: the account of the agent with a password that only this agent's memory has, and the
-/// administrator's. Nothing of it is written to the binary log, so every member has its own. `agent` and that with the name of the
-/// administrator are what stands behind `IDENTIFIED`.
+/// The statements that the database runs at each start: the account of the agent with a password that only this agent's
+/// memory has, and the administrator's. Nothing of it is written to the binary log, so every member has its own.
+/// `agent` and the value with the name of the administrator are the texts after `IDENTIFIED`.
 pub fn init_file(flavor: Flavor, agent: &str, administrator: Option<(&str, &str)>) -> Vec<String> {
     let mut lines = vec!["SET sql_log_bin=0".to_owned()];
     let own = super::accounts::AGENT;
@@ -141,7 +143,8 @@ pub fn init_file(flavor: Flavor, agent: &str, administrator: Option<(&str, &str)
     lines
 }
 
-/// What the administrator may do: no privilege with which read-only mode, acknowledgements or the binary log can be changed.
+/// The privileges of the administrator: none with which read-only mode, acknowledgements or the binary log can be
+/// changed.
 const ADMINISTRATOR: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, PROCESS, REFERENCES, INDEX, ALTER, SHOW DATABASES, \
     CREATE TEMPORARY TABLES, LOCK TABLES, EXECUTE, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, CREATE USER, EVENT, TRIGGER";
 
@@ -155,8 +158,8 @@ macro_rules! events {
 /// The table of events of clients that are disabled.
 pub const EVENTS: &str = events!();
 
-/// What a new database gets: a table of two rows, and that of events. A change of the first row shows that a write is acknowledged; one of
-/// the second is a commit with which earlier ones are.
+/// The tables of a new database: one of two rows, and that of events. A change of the first row shows that a write is
+/// acknowledged; one of the second is a commit with which earlier ones are.
 pub const CREATE: &str = concat!(
     "CREATE DATABASE tillerman;\n",
     "CREATE TABLE tillerman.marker (id TINYINT PRIMARY KEY, number BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB;\n",

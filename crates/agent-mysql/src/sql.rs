@@ -86,7 +86,7 @@ impl Sql {
 
     /// Runs a query, and returns its rows.
     pub async fn rows(&mut self, query: &str, within: Duration) -> Result<Vec<RowFields>, SqlError> {
-        // What is left of a connection whose answer did not come cannot be used.
+        // A connection whose answer did not arrive cannot be used again.
         let mut connection = self.connection.take().ok_or(SqlError::Lost)?;
         match tokio::time::timeout(within, connection.query::<Row, _>(query)).await {
             Err(_) => Err(SqlError::Late),

@@ -1,4 +1,4 @@
-//! What a database stores of a password. It stands in statements instead of the password.
+//! The form in which a database stores a password. Statements have it instead of the password.
 //!
 //! MariaDB has `mysql_native_password`, two digests without salt. MySQL has had only `caching_sha2_password` since 9.0:
 //! `$A$005$`, a salt of 20 characters, and 43 characters of the scheme "SHA-crypt" with 5,000 rounds
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::flavor::Flavor;
 
-/// What stands before the salt: the kind of digest, and the thousands of rounds.
+/// The text before the salt: the kind of digest, and the thousands of rounds.
 const PREFIX: &str = "$A$005$";
 /// The rounds.
 const ROUNDS: usize = 5000;
@@ -19,13 +19,13 @@ const SALT: usize = 20;
 /// The digits of the scheme.
 const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// What `mysql_native_password` stores of a password.
+/// The form in which `mysql_native_password` stores a password.
 pub fn native(password: &str) -> String {
     let twice = Sha1::digest(Sha1::digest(password.as_bytes()));
     format!("*{}", HEXUPPER.encode(&twice))
 }
 
-/// What `caching_sha2_password` stores of a password with a salt of 20 characters.
+/// The form in which `caching_sha2_password` stores a password with a salt of 20 characters.
 fn caching_sha2(password: &str, salt: &str) -> String {
     format!("{PREFIX}{salt}{}", crypt(password.as_bytes(), salt.as_bytes()))
 }
@@ -36,8 +36,8 @@ fn is_of(stored: &str, password: &str) -> bool {
     salt.is_some_and(|salt| caching_sha2(password, salt) == stored)
 }
 
-/// What a statement says behind `IDENTIFIED`. `is` is what it would say of what the database stores now, which stays if it is of this
-/// password. The error is a sentence.
+/// The text of a statement after `IDENTIFIED`. `is` is what it would say of what the database stores now, which stays
+/// if it is of this password. The error is a sentence.
 pub fn clause(flavor: Flavor, password: &str, is: Option<&str>) -> Result<String, String> {
     match flavor {
         Flavor::Mariadb => Ok(stored(flavor, &native(password))),
@@ -48,7 +48,7 @@ pub fn clause(flavor: Flavor, password: &str, is: Option<&str>) -> Result<String
     }
 }
 
-/// The same of what is stored.
+/// The same of the stored form.
 pub fn stored(flavor: Flavor, text: &str) -> String {
     match flavor {
         Flavor::Mariadb => format!("VIA mysql_native_password USING '{text}'"),
@@ -57,7 +57,7 @@ pub fn stored(flavor: Flavor, text: &str) -> String {
     }
 }
 
-/// What is stored, of a clause of MySQL that [`stored`] made.
+/// The stored form in a clause of MySQL that [`stored`] made.
 fn of_clause(clause: &str) -> Option<String> {
     let digits = clause.strip_prefix("WITH caching_sha2_password AS 0x")?;
     String::from_utf8(HEXUPPER.decode(digits.as_bytes()).ok()?).ok()
@@ -66,7 +66,7 @@ fn of_clause(clause: &str) -> Option<String> {
 /// A salt of the digits of the scheme. The database takes all but `$` and 0.
 fn salt() -> Result<String, String> {
     let mut bytes = [0; SALT];
-    getrandom::fill(&mut bytes).map_err(|error| format!("there is no randomness: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| format!("cannot read random bytes: {error}"))?;
     Ok(bytes.iter().map(|byte| char::from(DIGITS[usize::from(byte & 63)])).collect())
 }
 
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_scheme_is_that_of_its_description() {
-        // What crypt(3) of glibc says.
+        // The result of crypt(3) of glibc.
         for (key, hash) in [
             ("Hello world!", "5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5"),
             (

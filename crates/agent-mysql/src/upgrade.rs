@@ -14,7 +14,7 @@ use super::process::Process;
 use super::seed::{own_version, series};
 use tillerman_agent::contract::Busy;
 
-/// What has to be done with data of an earlier version.
+/// The steps for data of an earlier version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing.
@@ -50,7 +50,7 @@ fn same_database(of_data: Option<&str>, own: &str) -> Result<(), String> {
     }
 }
 
-/// What has to be done after the start, and the version of the database here. The error is a sentence: it must not start.
+/// The step after the start, and the version of the database here. The error is a sentence: it must not start.
 pub async fn check(member: &DatabaseMember) -> Result<(Step, String), String> {
     let own = own_version(member).await?;
     let of_data = member.facts(|facts| facts.identity.as_ref().and_then(|identity| identity.version.clone()));

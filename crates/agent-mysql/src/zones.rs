@@ -32,7 +32,7 @@ pub async fn statements(member: &DatabaseMember) -> Option<String> {
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            tracing::warn!(%error, "there are no named time zones: {} cannot be started", flags.tzinfo.display());
+            tracing::warn!(%error, "named time zones are not available: {} cannot be started", flags.tzinfo.display());
             return None;
         }
     };

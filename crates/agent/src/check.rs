@@ -17,7 +17,7 @@ const UNCONFIRMED: Duration = Duration::from_secs(2);
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is checked, in this order: each builds on those before.
+/// The checks, in this order: each builds on those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The state.
@@ -57,9 +57,9 @@ pub enum Step {
 }
 
 impl Step {
-    /// What can be checked without orders.
+    /// The checks without orders.
     pub const HARMLESS: [Self; 2] = [Self::Answers, Self::Refuses];
-    /// What needs one agent.
+    /// The checks that need one agent.
     pub const ONE: [Self; 11] = [
         Self::Answers,
         Self::Refuses,
@@ -73,7 +73,7 @@ impl Step {
         Self::Starts,
         Self::Reloads,
     ];
-    /// What needs two.
+    /// The checks that need two.
     pub const TWO: [Self; 6] =
         [Self::Seeds, Self::Follows, Self::Confirms, Self::Excludes, Self::HandsOver, Self::FailsOver];
 
@@ -99,7 +99,7 @@ impl Step {
             Self::Excludes => "a member that is not admitted receives nothing, and acknowledges nothing",
             Self::HandsOver => "a replica takes over from a primary that hands over, which then follows it",
             Self::FailsOver => {
-                "a fenced replica keeps what it received, and takes over; the earlier primary follows it"
+                "a fenced replica keeps the writes that it received, and takes over; the earlier primary follows it"
             }
         }
     }
@@ -194,7 +194,7 @@ impl Check {
             self.promote(0, 0, &[]).await?;
             let state = self.until(0, "it takes writes", |state| state.writable).await?;
             let is_primary = state.role == Role::Primary && state.epoch == self.epoch && state.acks == 0;
-            expect("it is the primary of this epoch, and waits for nobody", is_primary, &state)?;
+            expect("it is the primary of this epoch, and waits for no acknowledgement", is_primary, &state)?;
         }
         Ok(())
     }
@@ -209,7 +209,7 @@ impl Check {
     async fn stale_order(&mut self) -> Done {
         self.number += 2;
         let state = self.promote(0, 0, &[]).await?;
-        expect("it says which order it obeyed", state.number == Some(self.number), &state)?;
+        expect("it reports the order that it obeyed", state.number == Some(self.number), &state)?;
         let (epoch, number) = (self.epoch, Some(self.number - 1));
         let order = Order { epoch, number, data: self.data.clone() };
         self.refused(0, &Verb::Fence(order), Reason::StaleOrder).await?;
@@ -264,7 +264,7 @@ impl Check {
         self.fence(0).await?;
         self.promote(0, 0, &[]).await?;
         let after = self.until(0, "it takes writes", |state| state.writable).await?;
-        expect("its start is another one", after.start != before.start && !after.start.is_empty(), &after)?;
+        expect("its start has changed", after.start != before.start && !after.start.is_empty(), &after)?;
         expect("it has its writes", after.has.contains(&before.has), &after)
     }
 
@@ -306,7 +306,7 @@ impl Check {
         while since.elapsed() < UNCONFIRMED {
             let state = self.state(0).await?;
             let is_unconfirmed = state.acks == 1 && state.confirmed == 0 && state.acknowledging.is_empty();
-            expect("nothing is confirmed that nobody acknowledges", is_unconfirmed, &state)?;
+            expect("it confirms no write without an acknowledgement", is_unconfirmed, &state)?;
             tokio::time::sleep(PAUSE).await;
         }
         let primary = self.state(0).await?;
@@ -322,7 +322,7 @@ impl Check {
         let state = self.until(0, "all is confirmed", |state| state.confirmed == 1 && state.writable).await?;
         expect("it says who acknowledges", state.acknowledging == [name], &state)?;
         let replica = self.state(1).await?;
-        expect("the replica has received what is confirmed", replica.got.contains(&state.has), &replica)
+        expect("the replica has received the confirmed writes", replica.got.contains(&state.has), &replica)
     }
 
     async fn excludes(&mut self) -> Done {
@@ -356,16 +356,17 @@ impl Check {
             let is_fenced = state.role == Role::Fenced && !state.receiving && !state.acknowledges && !state.writable;
             expect("it receives nothing, and acknowledges nothing", is_fenced, &state)?;
             expect(
-                "it keeps what it received",
+                "it keeps the writes that it received",
                 state.start == before.start && state.got.contains(&before.got),
                 &state,
             )?;
         }
-        let fenced = self.until(0, "it applies what it received", |state| state.has.contains(&state.got)).await?;
+        let fenced =
+            self.until(0, "it applies the writes that it received", |state| state.has.contains(&state.got)).await?;
         self.fence(1).await?;
         self.promote(0, 0, &[&lost.member]).await?;
         let new = self.until(0, "it takes writes", |state| state.writable).await?;
-        expect("it has what it received", new.has.contains(&fenced.got), &new)?;
+        expect("it has the writes that it received", new.has.contains(&fenced.got), &new)?;
         self.follow(1, 0, true).await?;
         let old = self.until(1, "it receives", |state| state.receiving).await?;
         expect("it follows, and has not diverged", old.role == Role::Replica && !old.diverged, &old)
@@ -387,7 +388,8 @@ impl Check {
     }
 
     async fn follow(&self, k: usize, source: usize, acknowledge: bool) -> Done<MemberState> {
-        let uri: http::Uri = self.url(source).parse().map_err(|_| format!("{}: this is no URL", self.url(source)))?;
+        let uri: http::Uri =
+            self.url(source).parse().map_err(|_| format!("{}: this is not a URL", self.url(source)))?;
         let source = uri.host().unwrap_or_default().to_owned();
         self.order(
             k,

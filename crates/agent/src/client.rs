@@ -1,5 +1,5 @@
-//! Requests to agents (docs/design/primary.md#requests). What an agent answers is not trusted: an answer that is large, slow, or no
-//! answer of the contract is an error of that request alone. No redirect is followed.
+//! Requests to agents (docs/design/primary.md#requests). The answers of an agent are not trusted: an answer that is
+//! large, slow or not of the contract is an error of that request alone. No redirect is followed.
 
 use std::error::Error as _;
 use std::io;
@@ -40,7 +40,7 @@ pub struct Client {
     pub tls: Option<Arc<ClientConfig>>,
 }
 
-/// Why there is no answer that was asked for.
+/// Why there is no valid answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
     /// The agent refuses.
@@ -71,8 +71,8 @@ impl Client {
         self.understood(url, Method::GET, STATE, Vec::new(), within).await
     }
 
-    /// The state of a member, as soon as its start is another one than `start`, and after `within` at the latest. An agent may answer
-    /// earlier. `None` if there is no such question for this start.
+    /// The state of a member, as soon as its start differs from `start`, and after `within` at the latest. An agent may
+    /// answer earlier. `None` if there is no such question for this start.
     pub async fn state_while(
         &self,
         url: &str,
@@ -100,7 +100,7 @@ impl Client {
         if answer.status != 200 {
             return Err(refused(url, &answer));
         }
-        let state = serde_json::from_slice(&answer.body).map_err(|_| failed(url, "its answer is no state"))?;
+        let state = serde_json::from_slice(&answer.body).map_err(|_| failed(url, "its answer is not a state"))?;
         checked(state).map_err(|why| failed(url, &why))
     }
 
@@ -146,7 +146,7 @@ impl Client {
         let secure = match scheme {
             "https" => true,
             "http" => false,
-            _ => return Err(wrong("this is no URL of http or https")),
+            _ => return Err(wrong("this is not a URL of http or https")),
         };
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
         let base = uri.path().trim_end_matches('/');
@@ -163,10 +163,10 @@ impl Client {
             match (secure, self.tls.clone()) {
                 (false, None) => exchange(url, stream, request, head).await,
                 (false, Some(_)) => Err(wrong("certificates are for agents of https")),
-                (true, None) => Err(wrong("there is no certificate to ask it with")),
+                (true, None) => Err(wrong("no certificate is given to ask it with")),
                 (true, Some(tls)) => {
-                    let name =
-                        ServerName::try_from(server.clone()).map_err(|_| wrong("this host is no name of a server"))?;
+                    let name = ServerName::try_from(server.clone())
+                        .map_err(|_| wrong("this host is not a valid name of a server"))?;
                     let stream =
                         TlsConnector::from(tls).connect(name, stream).await.map_err(|error| unreached(&error))?;
                     exchange(url, stream, request, head).await
@@ -212,7 +212,7 @@ fn late(url: &str, within: Duration) -> ClientError {
     failed(url, &format!("no answer within {} seconds", within.as_secs()))
 }
 
-/// What went wrong with a connection, without what the other side sent.
+/// The error of a connection, without the text that the other side sent.
 fn broken(url: &str, error: &hyper::Error) -> ClientError {
     let mut source = error.source();
     while let Some(error) = source {
@@ -224,7 +224,7 @@ fn broken(url: &str, error: &hyper::Error) -> ClientError {
     failed(url, "the connection broke off")
 }
 
-/// The words of an error of a socket, which may hold another one.
+/// The words of an error of a socket, which may wrap another error.
 fn of_io(error: &io::Error) -> Option<String> {
     let Some(inner) = error.get_ref() else { return Some(error.kind().to_string()) };
     if let Some(tls) = inner.downcast_ref::<rustls::Error>() {
@@ -253,12 +253,12 @@ fn refused(url: &str, answer: &Answer) -> ClientError {
 fn checked(mut state: MemberState) -> Result<MemberState, String> {
     let is_name = |text: &str| text.len() <= MAX_NAME && text.chars().all(|c| c.is_ascii_graphic());
     if !is_name(&state.start) || !state.data.as_deref().is_none_or(|data| is_name(data) && !data.is_empty()) {
-        return Err(format!("its start or the identity of its data is not of 1 to {MAX_NAME} characters of ASCII"));
+        return Err(format!("its start or the identity of its data does not have 1 to {MAX_NAME} characters of ASCII"));
     }
     let starts = &state.continues;
     if starts.len() > CONTINUED || !starts.iter().all(|start| is_name(start) && !start.is_empty()) {
         return Err(format!(
-            "it continues more than {CONTINUED} starts, or one that is not of 1 to {MAX_NAME} characters of ASCII"
+            "it continues more than {CONTINUED} starts, or one that does not have 1 to {MAX_NAME} characters of ASCII"
         ));
     }
     let is_long = |position: &&Position| position.to_string().len() > MAX_POSITION;

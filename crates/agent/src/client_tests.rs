@@ -11,7 +11,7 @@ use crate::contract::{Order, Reason, Role};
 /// How long an answer may take here.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// A server that gives each connection one answer, as it stands; its URL, and how many connections it had.
+/// A server that gives each connection one unchanged answer; its URL, and the number of its connections.
 async fn server(answer: impl AsRef<[u8]> + Send + 'static) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -90,28 +90,31 @@ async fn a_hostile_answer_is_an_error_of_that_request_alone() {
     let many: Vec<String> = (0..5000).map(|n| format!("{}", n * 2)).collect();
     let nested = format!("{{\"member\": \"db-0\", \"x\": {}", "[".repeat(100_000));
     let table: Vec<(String, &str)> = vec![
-        (with_body("200 OK", "nothing"), "its answer is no state"),
-        (with_body("200 OK", &nested), "its answer is no state"),
-        (state(json!({"got": 7})), "its answer is no state"),
-        (state(json!({"role": "King"})), "its answer is no state"),
-        (state(json!({"epoch": -1})), "its answer is no state"),
+        (with_body("200 OK", "nothing"), "its answer is not a state"),
+        (with_body("200 OK", &nested), "its answer is not a state"),
+        (state(json!({"got": 7})), "its answer is not a state"),
+        (state(json!({"role": "King"})), "its answer is not a state"),
+        (state(json!({"epoch": -1})), "its answer is not a state"),
         (state(json!({"epoch": u64::MAX})), "its epoch or its number is too high"),
         (
             state(json!({"start": "a b"})),
-            "its start or the identity of its data is not of 1 to 128 characters of ASCII",
+            "its start or the identity of its data does not have 1 to 128 characters of ASCII",
         ),
-        (state(json!({"data": ""})), "its start or the identity of its data is not of 1 to 128 characters of ASCII"),
+        (
+            state(json!({"data": ""})),
+            "its start or the identity of its data does not have 1 to 128 characters of ASCII",
+        ),
         (
             state(json!({"data": "x".repeat(129)})),
-            "its start or the identity of its data is not of 1 to 128 characters of ASCII",
+            "its start or the identity of its data does not have 1 to 128 characters of ASCII",
         ),
         (
             state(json!({"continues": vec!["a"; 9]})),
-            "it continues more than 8 starts, or one that is not of 1 to 128 characters of ASCII",
+            "it continues more than 8 starts, or one that does not have 1 to 128 characters of ASCII",
         ),
         (
             state(json!({"continues": ["a", ""]})),
-            "it continues more than 8 starts, or one that is not of 1 to 128 characters of ASCII",
+            "it continues more than 8 starts, or one that does not have 1 to 128 characters of ASCII",
         ),
         (state(json!({"has": format!("a:{}", many.join(":"))})), "a position in its state has more than 16384 bytes"),
         (with_body("200 OK", &"x".repeat(LIMIT + 1)), "its answer is too long"),

@@ -24,14 +24,15 @@ pub const CONTINUED: usize = 8;
 /// The longest time that an agent waits before it answers [`state_while`].
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// The path and query of [`MemberState`] that is answered as soon as the start is another one than `start`, and after `within`
-/// at the latest. An agent may answer earlier. `None` if the start cannot stand in a query.
+/// The path and query of [`MemberState`] that is answered as soon as the start differs from `start`, and after `within`
+/// at
+/// the latest. An agent may answer earlier. `None` if the start cannot be written in a query.
 pub fn state_while(start: &str, within: Duration) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
     start.bytes().all(is_plain).then(|| format!("{STATE}?while={start}&within={}", within.as_millis()))
 }
 
-/// What a query of [`state_while`] asks for: the start, and for how long, at most ten seconds.
+/// The content of a query of [`state_while`]: the start, and the time to wait, at most ten seconds.
 pub fn asked_while(query: &str) -> Option<(&str, Duration)> {
     let within = Duration::from_millis(value_of(query, "within")?.parse().ok()?);
     Some((value_of(query, "while")?, within.min(LONGEST)))
@@ -42,7 +43,7 @@ pub fn value_of<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     query.split('&').find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// What a member says of itself. Every verb is answered with it.
+/// The report of a member about itself. Every verb is answered with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
@@ -64,7 +65,7 @@ pub struct MemberState {
     /// The highest number of an order of this epoch that the agent has obeyed. It is stored with the epoch. `None`: the agent is older
     /// than numbers, and refuses orders that have one.
     pub number: Option<u64>,
-    /// What the member does by the last order.
+    /// The role that the last order gave the member.
     pub role: Role,
     /// Whether clients can write.
     pub writable: bool,
@@ -72,11 +73,11 @@ pub struct MemberState {
     pub source: Option<String>,
     /// Whether it is connected to its source and receives.
     pub receiving: bool,
-    /// Whether it applies what it received. `false` after an error in it, and on a primary.
+    /// Whether it applies the writes that it received. `false` after an error in it, and on a primary.
     pub applying: bool,
-    /// What it would have after it has applied everything that it received.
+    /// The writes that it would have after it has applied everything that it received.
     pub got: Position,
-    /// What it has applied.
+    /// The writes that it has applied.
     pub has: Position,
     /// The oldest writes that it can no longer send to others: a member that lacks one of these has to be seeded.
     pub purged: Position,
@@ -91,7 +92,7 @@ pub struct MemberState {
     pub admitted: Vec<String>,
     /// The members that are connected to this one and acknowledge, by name.
     pub acknowledging: Vec<String>,
-    /// Whether it acknowledges what it receives.
+    /// Whether it acknowledges the writes that it receives.
     pub acknowledges: bool,
     /// Seconds between a write on the primary and here; `None` if unknown.
     pub lag: Option<f64>,
@@ -107,7 +108,7 @@ pub struct MemberState {
     pub restarts_in: Option<u64>,
     /// When the agent last ended the database because it hung.
     pub restarted: Option<Restarted>,
-    /// What is wrong, in words. It contains no values of the data.
+    /// The problem, in words. It contains no values of the data.
     pub problem: Option<String>,
 }
 
@@ -129,7 +130,7 @@ impl MemberState {
     }
 }
 
-/// What a member does by the last order.
+/// The role that the last order gave a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// It has started, and has no order since. It is read-only.
@@ -170,8 +171,9 @@ pub struct Restarted {
 /// It stores higher ones before it acts. An order without a number is judged by its epoch alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Take no writes, and receive nothing more. A database that takes writes is killed, and started read-only. What it had received
-    /// is applied, and not discarded. After the answer the member acknowledges nothing until an order of this or a later epoch.
+    /// Take no writes, and receive nothing more. A database that takes writes is killed, and started read-only. The
+    /// writes that it had received are applied, and not discarded. After the answer the member acknowledges nothing
+    /// until an order of this or a later epoch.
     Fence(Order),
     /// Be the primary. The member applies everything that it received, stops following, and takes writes as soon as enough of the
     /// admitted members acknowledge. On a primary it changes whom it admits, and how many acknowledgements it waits for.
@@ -346,7 +348,7 @@ pub struct At {
 }
 
 impl At {
-    /// Whether an order is older than another one. Where one of both has no number, only the epochs say so.
+    /// Whether an order is older than another order. Where one of both has no number, only the epochs say so.
     pub fn is_before(self, other: Self) -> bool {
         let numbers = self.number.zip(other.number);
         self.epoch < other.epoch || (self.epoch == other.epoch && numbers.is_some_and(|(own, other)| own < other))
@@ -493,7 +495,7 @@ mod tests {
             (Role::Replica, false, None, false),
             (Role::Waiting, true, Some(0.0), false),
         ] {
-            let state = MemberState { role, writable, lag, receiving: true, ..State::default() };
+            let state = MemberState { role, writable, lag, receiving: true, ..MemberState::default() };
             assert_eq!(state.serves(10.0), serves, "{role:?} {writable} {lag:?}");
         }
     }

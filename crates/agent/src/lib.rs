@@ -3,10 +3,10 @@
 //!
 //! - [`position`]: how much of the writes a member has.
 //! - [`contract`]: the requests and answers.
-//! - [`stored`]: what is kept with a copy of the data, and given to who restores it.
+//! - [`stored`]: the facts that are kept with a copy of the data, and given to the program that restores it.
 //! - [`client`]: asks an agent. [`check`]: whether one keeps to the contract.
-//! - [`server`], [`routes`]: the connections of an agent, and its paths. [`orders`], [`names`]: what it refuses. [`store`]: what it
-//!   keeps beside the data. [`tls`]: who may order.
+//! - [`server`], [`routes`]: the connections of an agent, and its paths. [`orders`], [`names`]: the orders that it
+//!   refuses. [`store`]: the files that it keeps beside the data. [`tls`]: who may order.
 
 pub mod check;
 pub mod client;

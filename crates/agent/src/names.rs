@@ -1,4 +1,4 @@
-//! Names in orders. They stand in statements and settings of databases, so nothing else is let in.
+//! Names in orders. They are written into statements and settings of databases, so nothing else is accepted.
 
 use std::net::IpAddr;
 

@@ -13,14 +13,14 @@ pub fn check(verb: &Verb, obeyed: &Obeyed, data: Option<&str>) -> Result<(), Ref
         _ => data == Some(ordered),
     };
     if !fits {
-        return Err(Refusal::new(Reason::OtherData, "the data here is not the one that is meant"));
+        return Err(Refusal::new(Reason::OtherData, "the data here is not the data that the order names"));
     }
     match verb {
         Verb::Promote(order) if !order.admitted.iter().all(|name| is_member(name)) => {
             Err(Refusal::new(Reason::Invalid, "admitted: a name of a member is a DNS label"))
         }
         Verb::Follow(order) if !is_host(&order.source) => {
-            Err(Refusal::new(Reason::Invalid, "source: this is no address and no DNS name"))
+            Err(Refusal::new(Reason::Invalid, "source: this is neither an address nor a DNS name"))
         }
         _ => Ok(()),
     }

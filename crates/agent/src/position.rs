@@ -1,6 +1,6 @@
-//! How much of the writes a member has: sets of numbered writes, by stream. What a stream is depends on the database: it may be
-//! the UUID of a server, a domain and a server, or a replication ID. Only the agent knows. The operator
-//! compares sets.
+//! How much of the writes a member has: sets of numbered writes, by stream. The meaning of a stream depends on the
+//! database: it may be the UUID of a server, a domain and a server, or a replication ID. Only the agent knows. The
+//! operator compares sets.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -10,16 +10,16 @@ use super::server::{Answers, Asked, Body, whole};
 
 /// A member of a database, which answers the operator.
 pub trait Member: Send + Sync + 'static {
-    /// What it says of itself, within two seconds, also when the database hangs.
+    /// Its report about itself, within two seconds, also when the database hangs.
     fn state(self: Arc<Self>) -> impl Future<Output = MemberState> + Send;
 
-    /// Returns when the start of the database is another one. The operator then hears at once that a database has ended. A member that
-    /// cannot say it returns at once.
+    /// Returns when the start of the database has changed. The operator then hears at once that a database has ended. A
+    /// member that does not know returns at once.
     fn leaves(self: Arc<Self>, _start: &str) -> impl Future<Output = ()> + Send {
         async {}
     }
 
-    /// Obeys an order. It is finished even if nobody waits for the answer any more.
+    /// Obeys an order. It is finished even if no client waits for the answer now.
     fn obey(self: Arc<Self>, verb: Verb) -> impl Future<Output = Result<MemberState, Refusal>> + Send;
 
     /// A copy of the data.

@@ -1,5 +1,5 @@
-//! The connections of an agent. Whoever reaches the port can open some, so their number is limited, and so is the time for all that
-//! comes before a request is complete. A new connection closes the oldest of which no request is complete.
+//! The connections of an agent. Any client that reaches the port can open some, so their number is limited, and so is
+//! the time until a request is complete. A new connection closes the oldest of which no request is complete.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -44,7 +44,7 @@ pub struct Asked {
     pub method: Method,
     /// The path.
     pub path: String,
-    /// What is behind the question mark; empty if there is none.
+    /// The text after the question mark; empty if there is none.
     pub query: String,
     /// The body; `None` if it is larger than [`LIMIT`].
     pub body: Option<Bytes>,

@@ -1,4 +1,5 @@
-//! What an agent keeps beside the data. Each file is replaced as a whole, so that after a crash it is the old or the new one.
+//! The files that an agent keeps beside the data. Each file is replaced as a whole, so that after a crash it is the old
+//! or the new one.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -40,7 +41,7 @@ impl Volume {
         self.0.join("leaving")
     }
 
-    /// What is needed while the data is copied to another member.
+    /// The state that is needed while the data is copied to another member.
     pub fn copying(&self) -> PathBuf {
         self.0.join("copying")
     }
@@ -86,7 +87,7 @@ impl Volume {
         sync_folder(&self.0)
     }
 
-    /// What data there is. `files` are names that data of the database has.
+    /// The existing data. `files` are names that data of the database has.
     pub fn found(&self, files: &[&str]) -> io::Result<FoundData> {
         let data = self.data();
         match read::<Identity>(&data.join(NAME))? {
@@ -119,7 +120,7 @@ impl Volume {
     pub fn identify(&self, identity: &Identity) -> io::Result<()> {
         write(&self.data().join(NAME), identity)
     }
-    /// What was obeyed last.
+    /// The last order that was obeyed.
     pub fn obeyed(&self) -> io::Result<Obeyed> {
         Ok(read(&self.0.join(NAME))?.unwrap_or_default())
     }
@@ -129,7 +130,7 @@ impl Volume {
     }
 }
 
-/// What data a volume has.
+/// The data of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FoundData {
     /// None.
@@ -140,7 +141,7 @@ pub enum FoundData {
     Foreign(String),
 }
 
-/// Whose data it is: a file within the data.
+/// The identity of the data: a file within the data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Identity {
@@ -159,7 +160,7 @@ pub struct Identity {
     pub continues: Vec<String>,
 }
 
-/// Where a copy stands.
+/// The folder of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Arrived {
@@ -169,7 +170,7 @@ pub struct Arrived {
     pub position: Option<String>,
 }
 
-/// What the agent obeyed last: a file beside the data.
+/// The last order that the agent obeyed: a file beside the data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Obeyed {
@@ -196,7 +197,7 @@ impl Obeyed {
     }
 }
 
-/// Whether a text is an identity of data, which names files and stands in URLs.
+/// Whether a text is an identity of data, which names files and is part of URLs.
 pub fn is_identity(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }

@@ -1,5 +1,5 @@
-//! What is kept with a copy of the data, and given to who restores it. Who stores copies knows no database: it keeps the headers of the
-//! answer, and the agent that restores gets them back.
+//! The facts that are kept with a copy of the data, and given to the program that restores it. The program that stores
+//! copies knows no database: it keeps the headers of the answer, and the agent that restores gets them back.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::position::Position;
 
-/// What the names of the headers begin with that belong to a copy or to a log.
+/// The prefix of the headers that belong to a copy or to a log.
 pub const PREFIX: &str = "tillerman-";
 /// The header with the identity of the data.
 pub const DATA: &str = "tillerman-data";
@@ -32,7 +32,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The path that an agent is asked for.
+    /// The path of a request to an agent.
     pub fn path(self) -> &'static str {
         match self {
             Self::Physical => super::contract::COPY,
@@ -72,6 +72,6 @@ pub struct Description {
 impl Description {
     /// A header. The error is a sentence.
     pub fn header(&self, name: &str) -> Result<&str, String> {
-        self.headers.get(name).map(String::as_str).ok_or_else(|| format!("the copy does not say {name}"))
+        self.headers.get(name).map(String::as_str).ok_or_else(|| format!("the copy does not have {name}"))
     }
 }

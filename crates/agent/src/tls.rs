@@ -20,7 +20,7 @@ pub struct Tls {
     pub authorities: PathBuf,
 }
 
-/// What was read of the files, which can be read again.
+/// The content of the files, which can be read again.
 #[derive(Debug)]
 pub struct TlsFiles(RwLock<Pair>);
 
@@ -36,7 +36,7 @@ impl TlsFiles {
         Ok(Self(RwLock::new(pair(files)?)))
     }
 
-    /// Reads the files again. If they cannot be used, what was read before stays.
+    /// Reads the files again. If they cannot be used, the earlier content stays.
     pub fn read_again(&self, files: &Tls) -> Result<(), String> {
         let pair = pair(files)?;
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = pair;
@@ -86,7 +86,7 @@ pub fn client_of_pem(ca: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Arc<
     let chain = certificates("tls.crt", chain)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "tls.key has no private key".to_owned())?;
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().map_err(|_| "TLS is not to be had".to_owned())?;
+    let builder = builder.with_safe_default_protocol_versions().map_err(|_| "TLS is not available".to_owned())?;
     let config = builder.with_root_certificates(roots).with_client_auth_cert(chain, key);
     config.map(Arc::new).map_err(|_| "tls.key does not belong to tls.crt".to_owned())
 }

@@ -1,4 +1,4 @@
-//! What a program that renders charts needs, in a few calls.
+//! The functions that a program needs to render charts, in a few calls.
 
 use std::path::Path;
 
@@ -76,7 +76,7 @@ impl<'c> Renderer<'c> {
         Self { release, ..self }
     }
 
-    /// What templates see of the cluster. The default is what Helm assumes without a cluster.
+    /// The facts about the cluster that templates see. The default is what Helm assumes without a cluster.
     #[must_use]
     pub fn capabilities(self, capabilities: Capabilities) -> Self {
         Self { capabilities, ..self }

@@ -10,7 +10,7 @@ use super::{Messages, SourceError, SourceSettings, fail, sha256, write_atomicall
 use std::path::{Path, PathBuf};
 use tillerman_render::chart::go_io;
 
-/// What is done about signatures.
+/// The treatment of signatures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// Nothing.
@@ -27,9 +27,9 @@ pub enum Verify {
 /// How the server of a chart is spoken to.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Whom to trust.
+    /// The authorities to trust.
     pub tls: Tls,
-    /// Who we are, to the servers at `home`.
+    /// Our credentials for the servers at `home`.
     pub login: Login,
     /// The repository that the login is for; when empty, the server of the chart itself.
     pub home: String,
@@ -50,13 +50,13 @@ pub struct WantedChart {
 
 /// Downloads charts.
 pub struct Downloader<'a> {
-    /// Where Helm keeps what it knows.
+    /// The files in which Helm keeps its settings.
     pub settings: &'a SourceSettings,
     /// For `oci://`.
     pub registry: &'a Registry<'a>,
     /// How servers are spoken to, unless `repositories.yaml` says otherwise.
     pub access: Access,
-    /// What is done about signatures.
+    /// The treatment of signatures.
     pub verify: Verify,
     /// The keys to verify with.
     pub keyring: Keyring,
@@ -331,7 +331,7 @@ fn digest(text: &str) -> Result<Option<String>, SourceError> {
     Ok(Some(digits))
 }
 
-/// What an archive is called on disk.
+/// The name of an archive on disk.
 fn file_name(url: &str) -> Result<String, SourceError> {
     let name = link::file_name(url);
     let name = match name.rsplit_once(':').filter(|_| is_oci(url)) {

@@ -65,7 +65,7 @@ impl Login {
     }
 }
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Debug)]
 pub struct Response {
     /// The status code.
@@ -251,7 +251,7 @@ impl std::io::Read for Counted<'_> {
     }
 }
 
-/// What a status code means, in the words of the HTTP specification.
+/// The meaning of a status code, in the words of the HTTP specification.
 pub fn reason(status: u16) -> &'static str {
     ureq::http::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason()).unwrap_or_default()
 }
@@ -312,7 +312,7 @@ fn tls_words(error: &rustls::Error) -> String {
     }
 }
 
-/// Whom a certificate is for instead of the host that was asked. rustls names them as `DnsName("a.b")`.
+/// The hosts of a certificate that is not for the requested host. rustls names them as `DnsName("a.b")`.
 fn not_for(expected: &rustls::pki_types::ServerName, presented: &[String]) -> String {
     let asked = expected.to_str();
     let address = matches!(expected, rustls::pki_types::ServerName::IpAddress(_));
@@ -332,7 +332,7 @@ fn host(link: &str) -> String {
     bare.to_owned()
 }
 
-/// The address that a link's host stands for.
+/// The address of a link's host.
 fn address(link: &str) -> String {
     let Some(origin) = link::origin(link) else { return link.to_owned() };
     let port = if origin.scheme == "https" { ":443" } else { ":80" };

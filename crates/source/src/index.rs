@@ -19,7 +19,7 @@ pub struct ChartVersion {
     pub digest: String,
 }
 
-/// The charts of a repository, or those that were asked for.
+/// The charts of a repository, or the requested ones.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     /// Versions by chart, the newest first.
@@ -62,8 +62,8 @@ impl Index {
         Self::parse(&data, chart, &name, messages).map_err(|e| SourceError(format!("error loading {name}: {e}")))
     }
 
-    /// The version of a chart that was asked for: this very one, else the newest that fits the constraint, else, for no
-    /// constraint, the newest that is no prerelease.
+    /// The requested version of a chart: exactly this one; if there is none, the newest that fits the constraint;
+    /// without a constraint, the newest that is not a prerelease.
     pub fn get(&self, name: &str, version: &str, messages: &Messages) -> Result<&ChartVersion, SourceError> {
         let Some(versions) = self.entries.get(name) else { return fail("no chart name found") };
         if versions.is_empty() {

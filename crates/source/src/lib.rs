@@ -41,7 +41,7 @@ fn fail<T>(text: impl Into<String>) -> Result<T, SourceError> {
     Err(SourceError(text.into()))
 }
 
-/// Where Helm keeps what it knows of repositories and registries.
+/// The files in which Helm keeps the settings of repositories and registries.
 #[derive(Clone, Debug)]
 pub struct SourceSettings {
     /// Credentials for registries, in Docker's format.
@@ -88,9 +88,9 @@ fn user_home() -> PathBuf {
 /// Where messages for the user go, a line or more each with its line break.
 #[derive(Clone, Copy)]
 pub struct Messages<'a> {
-    /// What a download and a change of `charts/` reports (Helm's standard output).
+    /// The reports of a download and a change of `charts/` (Helm's standard output).
     pub out: &'a (dyn Fn(&str) + Sync),
-    /// What a registry reports; on the standard error of `helm template`, else on standard output.
+    /// The reports of a registry; on the standard error of `helm template`, else on standard output.
     pub registry: &'a (dyn Fn(&str) + Sync),
     /// Warnings (Helm's log).
     pub warn: &'a (dyn Fn(&str) + Sync),

@@ -14,7 +14,7 @@ use tillerman_render::template::yaml;
 const BEGIN: &str = "-----BEGIN PGP SIGNED MESSAGE-----";
 const END: &str = "-----END PGP SIGNATURE-----";
 
-/// What a valid signature says.
+/// The content of a valid signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verification {
     /// The names of the signing key, sorted.
@@ -50,7 +50,7 @@ pub fn default_keyring() -> PathBuf {
     if !old.exists() && new.exists() { new } else { old }
 }
 
-/// Checks an archive on disk, whose provenance file lies beside it.
+/// Checks an archive on disk, whose provenance file is next to it.
 pub fn verify_file(path: &Path, keyring: &Keyring) -> Result<Verification, SourceError> {
     let info = std::fs::metadata(path)
         .map_err(|e| SourceError(format!("stat {}: {}", path.display(), tillerman_render::chart::go_io(&e))))?;
@@ -217,7 +217,7 @@ fn not_expired(key: &impl KeyDetails, statement: &Signature) -> Result<(), Sourc
     over(u64::from(key.created_at().as_secs()), lifetime, "openpgp: key expired")
 }
 
-/// Fails when something made at `from` and valid for `lifetime` seconds (none or 0 is for ever) is not valid any more.
+/// Fails when something made at `from` and valid for `lifetime` seconds (none or 0 is for ever) is no longer valid.
 fn over(from: u64, lifetime: Option<u64>, message: &str) -> Result<(), SourceError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     if lifetime.is_some_and(|lifetime| lifetime != 0 && from.saturating_add(lifetime) < now) {
@@ -287,7 +287,7 @@ fn keys_of(data: &[u8]) -> Result<Vec<SignedPublicKey>, SourceError> {
         packet.to_writer(&mut packets).map_err(invalid)?;
     }
     let keys = PublicOrSecret::from_bytes_many(packets.as_slice()).map_err(invalid)?;
-    // A key that the library does not understand is no reason to refuse all others.
+    // A key that the library does not understand is not a reason to refuse all others.
     let keys: Vec<_> = keys.filter_map(Result::ok).map(public).collect();
     if keys.is_empty() && !data.is_empty() { fail("openpgp: invalid data: no keys found") } else { Ok(keys) }
 }

@@ -17,11 +17,11 @@ pub struct Repository {
     pub name: String,
     /// The link.
     pub url: String,
-    /// Who we are to it.
+    /// Our credentials for it.
     pub login: Login,
     /// Whether the login may go to other hosts too.
     pub pass_credentials: bool,
-    /// Whom to trust.
+    /// The authorities to trust.
     pub tls: Tls,
 }
 

@@ -45,7 +45,7 @@ impl<In: Transport> Connector<In> for TlsConnector {
             return Ok(Some(Either::A(transport)));
         }
         let host = details.uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let name = ServerName::try_from(host).map_err(|_| ureq::Error::Tls("the host is no DNS name"))?;
+        let name = ServerName::try_from(host).map_err(|_| ureq::Error::Tls("the host is not a DNS name"))?;
         let connection = ClientConnection::new(self.0.clone(), name).map_err(std::io::Error::other)?;
         let transport: Box<dyn Transport> = Box::new(transport);
         let mut socket = TransportAdapter::new(transport, details.current_time.clone());
@@ -96,7 +96,7 @@ impl Transport for TlsTransport {
     }
 }
 
-/// What clients of TLS do; fails when a file cannot be read or does not hold what it should.
+/// The configuration of TLS clients; fails when a file cannot be read or has invalid content.
 pub fn client_config(tls: &Tls) -> Result<ClientConfig, SourceError> {
     let files = Files::read(tls)?;
     let provider = Arc::new(ring::default_provider());
@@ -134,7 +134,7 @@ fn verifier(
     Ok(Arc::new(Trust { inner: Some(inner), named, provider }))
 }
 
-/// What the files of [`Tls`] hold.
+/// The content of the files of [`Tls`].
 struct Files {
     pair: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
     authorities: Option<Vec<CertificateDer<'static>>>,
@@ -209,7 +209,7 @@ impl ServerCertVerifier for Trust {
         if !self.named.iter().any(|named| named.as_ref() == server.as_ref()) {
             return inner.verify_server_cert(server, between, name, ocsp, now);
         }
-        // The user named this very certificate: what is left to check is whether it is for this server and this day.
+        // The user named exactly this certificate, so the check only covers the server and the date.
         verify_server_name(&ParsedCertificate::try_from(server)?, name)?;
         valid_at(server, now)?;
         Ok(ServerCertVerified::assertion())

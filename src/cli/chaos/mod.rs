@@ -20,10 +20,10 @@ use crate::cli::common::signals::asked_to_end;
 /// How long an operation of a client may take.
 const OPERATION: Duration = Duration::from_secs(1);
 
-const FAULTS: &str = "What is done, separated by commas: kill (a pod without grace), destroy (with its claim; from level 2), \
-    partition (from the other members), pause (its processes), fill (its volume) and operator (its pods) [default: kill,partition, with \
-    pause where all members are on this machine, fill where they also have volumes of their own size, destroy from level 2, and operator \
-    with --operator]";
+const FAULTS: &str = "The faults, separated by commas: kill (a pod without grace), destroy (with its claim; from level \
+    2), partition (from the other members), pause (its processes), fill (its volume) and operator (its pods) [default: \
+    kill,partition, with pause where all members are on this machine, fill where they also have volumes of their own \
+    size, destroy from level 2, and operator with --operator]";
 
 /// Arguments of `tillerman chaos`.
 ///
@@ -40,19 +40,19 @@ pub(super) struct ChaosArgs {
     cluster_name: String,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// How much may be harmed at once: 1, one member; 2, also its data and the operator; 3, also a majority.
+    /// The damage that is allowed at once: 1, one member; 2, also its data and the operator; 3, also a majority.
     #[arg(long, default_value = "1", value_name = "LEVEL")]
     level: Level,
     /// The same seed gives the same faults again [default: a random one, which is printed].
     #[arg(long)]
     seed: Option<u64>,
-    /// For how long faults are begun.
+    /// The time during which faults begin.
     #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = crate::kind::duration::parse)]
     duration: Duration,
-    /// How many faults are done at most.
+    /// The maximum number of faults.
     #[arg(long, value_name = "N")]
     count: Option<usize>,
-    /// How long it may take until all members are well again.
+    /// The time limit until all members are healthy again.
     #[arg(long, default_value = "15m", value_name = "DURATION", value_parser = crate::kind::duration::parse)]
     patience: Duration,
     #[arg(long, value_delimiter = ',', value_name = "FAULTS", help = FAULTS)]
@@ -66,7 +66,7 @@ pub(super) struct ChaosArgs {
     /// The Secret with username and password of a user with the role root [default: the one that the custom resource names].
     #[arg(long, value_name = "NAME")]
     auth_secret: Option<String>,
-    /// Where the history is written [default: chaos-SEED.jsonl].
+    /// The file for the history [default: chaos-SEED.jsonl].
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
 }
@@ -79,11 +79,13 @@ fn operator(text: &str) -> Result<(String, String), String> {
     Ok((namespace.into(), selector.into()))
 }
 
-/// Does faults, and reports.
+/// Injects faults, and reports.
 pub(super) fn run(args: &ChaosArgs) -> Result<(), CliError> {
     let name = match args.cluster_name.split_once('/') {
         Some((kind, name)) if kind.eq_ignore_ascii_case("etcdcluster") => name,
-        Some((kind, _)) => return Err(CliError(format!("{kind} is no kind that is known here: EtcdCluster/NAME"))),
+        Some((kind, _)) => {
+            return Err(CliError(format!("{kind} is not a known kind; the known one is EtcdCluster/NAME")));
+        }
         None => &args.cluster_name,
     };
     let server = Server::connect(&args.cluster)?;
@@ -102,7 +104,7 @@ pub(super) fn run(args: &ChaosArgs) -> Result<(), CliError> {
         let plan = Plan::new(seed, args.level, &kinds, size, args.operator.is_some()).map_err(CliError)?;
         println!("seed {seed}");
         if by_policy && kinds.contains(&FaultKind::Partition) {
-            println!("members are parted by network policies: nobody says whether the network plugin enforces them");
+            println!("network policies separate the members: it is not known whether the network plugin enforces them");
         }
         let path = args.history.clone().unwrap_or_else(|| format!("chaos-{seed}.jsonl").into());
         let file = File::create(&path).map_err(|e| CliError(format!("{}: {e}", path.display())))?;

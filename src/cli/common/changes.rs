@@ -8,7 +8,7 @@ use super::line::{line, lines};
 use super::unified::{Mark, unified};
 use crate::reconcile::preview::{Fate, ObjectChange, Preview};
 
-/// What is to be said, to standard error.
+/// The messages for standard error.
 pub fn notes(preview: &Preview) {
     for note in &preview.notes {
         eprintln!("note: {}", line(note));

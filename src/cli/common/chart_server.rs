@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "they are Helm's flags")]
 pub struct ServerArgs {
-    /// Verify the chart's signature (of a file: FILE.prov beside it).
+    /// Verify the chart's signature (of a file: FILE.prov next to it).
     #[arg(long)]
     pub verify: bool,
     /// Public keys for --verify [default: GnuPG's pubring.gpg or pubring.kbx].

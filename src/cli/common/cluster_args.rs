@@ -27,7 +27,7 @@ pub struct ClusterArgs {
     /// User to act as.
     #[arg(long, env = "HELM_KUBEASUSER", value_name = "NAME", hide_env_values = true)]
     pub kube_as_user: Option<String>,
-    /// Group to act as; may be repeated.
+    /// Group to act as; can be repeated.
     #[arg(long, env = "HELM_KUBEASGROUPS", value_name = "NAME", hide_env_values = true, value_delimiter = ',')]
     pub kube_as_group: Vec<String>,
     /// Certificates to trust for the API server.
@@ -63,7 +63,7 @@ impl From<String> for BearerToken {
     }
 }
 
-/// What of a kubeconfig says which namespace is meant.
+/// The part of a kubeconfig that gives the namespace.
 #[derive(Default, Deserialize)]
 struct Contexts {
     #[serde(default, rename = "current-context")]

@@ -20,7 +20,7 @@ pub struct ConnectArgs {
     /// User to act as.
     #[arg(long = "as", value_name = "NAME")]
     pub user: Option<String>,
-    /// Group to act as; may be repeated.
+    /// Group to act as; can be repeated.
     #[arg(long = "as-group", value_name = "NAME")]
     pub groups: Vec<String>,
 }

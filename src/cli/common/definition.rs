@@ -20,7 +20,7 @@ pub fn definition(
     Ok(remarks(&made, fields.err()) + &as_yaml(&made.definition)?)
 }
 
-/// Comments above the definition: what is not as its reader expects.
+/// Comments above the definition: the points that its reader does not expect.
 fn remarks(made: &Made, no_fields: Option<String>) -> String {
     let mut text = String::new();
     if let Some(why) = no_fields {
@@ -32,7 +32,8 @@ fn remarks(made: &Made, no_fields: Option<String>) -> String {
     }
     for opened in &made.opened {
         let path = opened.path.join(".");
-        let _ = writeln!(text, "# spec.{path} takes any value, since {} gives it one of another type.", opened.by);
+        let _ =
+            writeln!(text, "# spec.{path} takes any value, because {} gives it a value of another type.", opened.by);
     }
     text += match made.cut {
         Cut::Nothing => "",

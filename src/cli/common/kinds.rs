@@ -1,4 +1,4 @@
-//! The kinds that charts stand behind: those of a watches file, and those that a cluster serves.
+//! The kinds of charts: those of a watches file, and those that a cluster serves.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub fn kinds(file: Option<&Path>, gvk: &Gvk) -> Result<Vec<Kind>, CliError> {
     Ok(watches::parse(&text, &base).map_err(|e| CliError(format!("{name}: {e}")))?.kinds)
 }
 
-/// The kinds that charts stand behind: those whose definition has the category of `tillerman crd`, and those of releases.
+/// The kinds of charts: those whose definition has the category of `tillerman crd`, and those of releases.
 pub async fn served(
     namespace: Option<&str>,
     cluster: &Cluster,

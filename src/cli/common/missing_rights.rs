@@ -1,4 +1,4 @@
-//! Which rights a ServiceAccount lacks: the API server is asked for each of them.
+//! The rights that a ServiceAccount lacks: the API server checks each of them.
 
 use super::cluster_args::ClusterArgs;
 use super::error::CliError;

@@ -1,4 +1,4 @@
-//! What several commands need. Nothing here imports a command.
+//! Code that several commands need. Nothing here imports a command.
 
 pub(super) mod changes;
 pub(super) mod chart_label;

@@ -1,4 +1,4 @@
-//! What the next pass over a custom resource would do: a pass that writes nothing.
+//! The work of the next pass over a custom resource: a pass that writes nothing.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -30,13 +30,13 @@ pub struct AskArgs {
     /// The custom resource: KIND NAME, or KIND/NAME.
     #[arg(required_unless_present = "file", num_args = 1..=2, value_names = ["KIND", "NAME"])]
     pub what: Vec<String>,
-    /// The custom resource as it would be, in a YAML file; `-` for standard input.
+    /// The changed custom resource, in a YAML file; `-` for standard input.
     #[arg(short, long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// The chart: a directory or an archive [default: that of --watches-file, or else the one in the release's record].
+    /// The chart: a directory or an archive [default: that of --watches-file, or the one in the release's record].
     #[arg(long, value_name = "PATH")]
     pub chart: Option<PathBuf>,
-    /// The operator's watches.yaml, for what it says of the kind.
+    /// The operator's watches.yaml, for its settings of the kind.
     #[arg(long, value_name = "FILE")]
     pub watches_file: Option<PathBuf>,
     #[command(flatten)]
@@ -103,7 +103,7 @@ fn read(path: &Path) -> Result<Value, CliError> {
     let mut object = yaml::parse(&text).map_err(|e| wrong(e.to_string()))?;
     whole_numbers(&mut object);
     if object.get("kind").and_then(Value::as_str).is_none() {
-        return Err(wrong("it is no custom resource".to_owned()));
+        return Err(wrong("it is not a custom resource".to_owned()));
     }
     Ok(object)
 }
@@ -156,7 +156,7 @@ async fn chart(
     }
     let kept = history(namespace, release, cluster)
         .await
-        .map_err(|e| CliError(line(&format!("{}; without the right to read Secrets, {give}", e.whole()))))?;
+        .map_err(|e| CliError(line(&format!("{}; if you cannot read Secrets, {give}", e.whole()))))?;
     let newest = kept.last().ok_or_else(|| CliError(format!("there is no release yet: {give}")))?;
     let revision = newest.revision.revision;
     let wrong = |why: &str| CliError(line(&format!("the chart of revision {revision} cannot be used: {why}; {give}")));
@@ -167,7 +167,8 @@ async fn chart(
         loaded.digest = digest.to_string();
     }
     eprintln!(
-        "note: with the chart in the record of revision {revision}, and without what watches.yaml says of the kind"
+        "note: with the chart in the record of revision {revision}, and without the settings of the kind in \
+         watches.yaml"
     );
     Ok(Some(Arc::new(loaded)))
 }

@@ -30,7 +30,7 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Prints a document, if one is asked for. Returns whether it did.
+    /// Prints a document, if one is requested. Returns whether it did.
     pub fn print(self, document: &Value) -> Result<bool, CliError> {
         match self.output {
             OutputFormat::Text | OutputFormat::Wide => return Ok(false),

@@ -19,7 +19,7 @@ pub fn release_of(cr: &Value) -> (String, String) {
     (namespace.to_owned(), name.to_owned())
 }
 
-/// Whether a text can stand in a label selector as a value: what a tenant wrote must not select anything else.
+/// Whether a text is valid as a value in a label selector: the text of a tenant must not select anything else.
 pub fn is_label_value(text: &str) -> bool {
     !text.is_empty() && text.len() <= 63 && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }

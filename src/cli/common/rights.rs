@@ -16,7 +16,7 @@ use crate::rbac::rules::Rule;
 use crate::rbac::{Reach, Rights, Subject, print};
 use std::path::Path;
 
-/// A chart with what is known of its custom resources.
+/// A chart with the facts about its custom resources.
 pub struct Input {
     /// The chart.
     pub chart: Chart,
@@ -59,7 +59,7 @@ pub fn account_of(text: &str, namespace: Option<&str>) -> Result<(String, String
 /// the operator's own namespace `system`, whose name kustomize changes. `notices`: it carries out notices.
 pub fn of_project(watches: &Path, notices: bool) -> Result<(String, String), CliError> {
     let inputs = of_watches(watches, &[])?;
-    let (charts, rules) = rules(&inputs, RunSettings { notices, ..Settings::default() });
+    let (charts, rules) = rules(&inputs, RunSettings { notices, ..RunSettings::default() });
     let (own, served): (Vec<Rule>, Vec<Rule>) = rules.into_iter().partition(|rule| rule.reach == Reach::Operator);
     let role = |name: &str| Subject { name: name.to_owned(), ..Subject::default() };
     let everywhere = Subject { everywhere: true, ..role("manager-role") };
@@ -78,14 +78,14 @@ pub fn needed(kinds: &[Kind]) -> Result<Vec<Rule>, CliError> {
     Ok(rules(&inputs, RunSettings::default()).1)
 }
 
-/// What the roles are for, in a sentence.
+/// The purpose of the roles, in a sentence.
 pub fn title(inputs: &[Input]) -> String {
     let names: Vec<String> =
         inputs.iter().map(|i| format!("{} {}", i.chart.metadata.name, i.chart.metadata.version)).collect();
     format!("The rights of an operator of {}, as tillerman rbac found them.", names.join(", "))
 }
 
-/// What is known of the charts, and all rules.
+/// The facts about the charts, and all rules.
 pub fn rules(inputs: &[Input], mut settings: RunSettings) -> (Vec<Rights>, Vec<Rule>) {
     let mut charts = Vec::new();
     for input in inputs {

@@ -1,4 +1,4 @@
-//! What is being carried out: the plan of members, or of an operation.
+//! The work in progress: the plan of members, or of an operation.
 
 use serde_json::Value;
 

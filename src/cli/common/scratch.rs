@@ -4,7 +4,7 @@ use super::error::CliError;
 use crate::chart::go_io;
 use std::path::{Path, PathBuf};
 
-/// A new folder, which is removed when it is not needed any more.
+/// A new folder, which is removed when it is no longer needed.
 pub struct Scratch(PathBuf);
 
 impl Scratch {

@@ -55,12 +55,12 @@ impl Server {
         self.runtime.block_on(ask(&self.cluster, &self.discovery))
     }
 
-    /// What the server serves.
+    /// The APIs that the server serves.
     pub fn discovery(&self) -> &Discovery {
         &self.discovery
     }
 
-    /// What a rendering needs of its host, with a `lookup` that asks the server.
+    /// The functions that a rendering needs from its host, with a `lookup` that asks the server.
     pub fn host(&self, system: System) -> ClusterHost {
         let _guard = self.runtime.enter();
         ClusterHost::new(system, self.cluster.clone(), Arc::clone(&self.discovery))

@@ -1,6 +1,6 @@
 //! The signals that end the program.
 
-/// Ends with the first SIGTERM or SIGINT after the call: from then on they no longer end the process.
+/// Ends with the first SIGTERM or SIGINT after the call: after that, they no longer end the process.
 ///
 /// # Errors
 /// When the operating system refuses a handler of signals.

@@ -5,11 +5,11 @@ use std::fmt;
 /// A line, and the lines below it.
 #[derive(Debug, Default)]
 pub struct TreeNode {
-    /// What it is.
+    /// Its kind and name.
     pub name: String,
     /// Its state, in one word.
     pub state: String,
-    /// What else is known of it.
+    /// Further facts about it.
     pub message: String,
     /// The lines below it.
     pub below: Vec<TreeNode>,

@@ -8,7 +8,7 @@ const CONTEXT: usize = 3;
 /// The largest table of lines that is compared: a larger middle part is shown as removed and added whole.
 const MAX_CELLS: usize = 16 << 20;
 
-/// What became of a line.
+/// The change of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// It is in both texts.
@@ -17,7 +17,7 @@ pub enum Mark {
     Removed,
     /// Only in the second.
     Added,
-    /// It says where the lines after it stand.
+    /// It gives the position of the lines after it.
     Place,
 }
 
@@ -90,7 +90,7 @@ fn hunks(lines: &[(Mark, &str)]) -> Vec<(Mark, String)> {
         let end = (at..lines.len()).find(|at| !is_near(*at)).unwrap_or(lines.len());
         let count = |without: Mark| lines[at..end].iter().filter(|(mark, _)| *mark != without).count();
         let (olds, news) = (count(Mark::Added), count(Mark::Removed));
-        // As diff does, an empty part stands behind the line before it.
+        // As in diff, an empty part comes after the line before it.
         let place = |start: usize, count: usize| {
             let mut text = String::new();
             let _ = write!(text, "{},{count}", if count == 0 { start - 1 } else { start });

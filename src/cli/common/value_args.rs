@@ -28,7 +28,7 @@ pub struct ValueArgs {
     /// As --set, with the contents of files as values.
     #[arg(long, value_name = "KEY=PATH", allow_hyphen_values = true)]
     set_file: Vec<String>,
-    /// One key, and its value as it stands.
+    /// One key, and its value as it is written.
     #[arg(long, value_name = "KEY=TEXT", allow_hyphen_values = true)]
     set_literal: Vec<String>,
 }

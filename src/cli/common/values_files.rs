@@ -19,7 +19,8 @@ pub fn read(path: &Path) -> Result<Evidence, CliError> {
 }
 
 /// The values files beside a chart: those of `ci/`, and others that are called values or lie in a folder that is, if they give values
-/// that the chart knows. Of a directory, also what `.helmignore` leaves out of the chart. What cannot be read is not one of them.
+/// that the chart knows. Of a directory, also what `.helmignore` leaves out of the chart. A file that cannot be read is
+/// not one of them.
 pub fn beside(path: &Path, chart: &Chart) -> Vec<Evidence> {
     if !path.is_dir() {
         return crd::carried(chart);

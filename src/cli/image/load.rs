@@ -13,7 +13,8 @@ struct Loader {
     program: &'static str,
     /// Whether it reads archives of OCI, and keeps the digest of the image. Others get what `docker load` reads.
     reads_oci: bool,
-    /// Its arguments before the name that the user gives, for the name, and behind it; `FILE` stands for the archive.
+    /// Its arguments before the name that the user gives, for the name, and behind it; `FILE` is replaced by the
+    /// archive.
     before: &'static [&'static str],
     flag: &'static str,
     /// The name, when none is given; without one, the flag is left out.
@@ -100,7 +101,7 @@ impl std::str::FromStr for LoadTarget {
         let (kind, name) = text.split_once(':').map_or((text, None), |(kind, name)| (kind, Some(name)));
         let Some(loader) = LOADERS.iter().find(|loader| loader.name == kind) else {
             let names: Vec<&str> = LOADERS.iter().map(|loader| loader.name).collect();
-            return Err(format!("it is none of {}", names.join(", ")));
+            return Err(format!("it must be one of {}", names.join(", ")));
         };
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         match name {
@@ -162,7 +163,7 @@ mod tests {
     #[test]
     fn a_target_that_is_none_is_refused() {
         let message = |text: &str| text.parse::<LoadTarget>().unwrap_err();
-        assert_eq!(message("k3s"), "it is none of kind, containerd, docker, podman, nerdctl, minikube");
+        assert_eq!(message("k3s"), "it must be one of kind, containerd, docker, podman, nerdctl, minikube");
         for text in ["kind:", "kind:--all", "kind:a b"] {
             assert!(message(text).starts_with("the name behind"));
         }

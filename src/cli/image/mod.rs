@@ -27,13 +27,13 @@ pub struct ImageArgs {
     /// The directory of the operator: watches.yaml, and the charts that it names.
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-    /// What the image is called: [REGISTRY/]REPOSITORY[:TAG].
+    /// The name of the image: [REGISTRY/]REPOSITORY[:TAG].
     #[arg(short, long, value_name = "NAME")]
     tag: String,
     /// An image of the program alone, for which a pod has the arguments.
     #[arg(long, conflicts_with = "directory")]
     bare: bool,
-    /// With --bare: a chart, which comes to /charts/NAME; may be repeated.
+    /// With --bare: a chart, which is put into /charts/NAME; can be repeated.
     #[arg(long = "chart", value_name = "PATH", requires = "bare")]
     charts: Vec<PathBuf>,
     /// Write the image to a file or a directory.
@@ -42,7 +42,7 @@ pub struct ImageArgs {
     /// The format of --output [default: oci-archive for a name that ends in .tar, else oci].
     #[arg(long, value_name = "FORMAT", requires = "output")]
     format: Option<ImageFormat>,
-    /// Push the image to its registry, with an SPDX document of what is inside.
+    /// Push the image to its registry, with an SPDX document of its content.
     #[arg(long)]
     push: bool,
     /// With --push: refuse a tag that the registry has.
@@ -56,13 +56,13 @@ pub struct ImageArgs {
     /// The program, static and for Linux [default: this one]; repeated for each platform, they make an index.
     #[arg(long = "program", value_name = "FILE")]
     programs: Vec<PathBuf>,
-    /// Certificates in PEM that the image trusts beside Mozilla's list; may be repeated.
+    /// Certificates in PEM that the image trusts besides Mozilla's list; can be repeated.
     #[arg(long, value_name = "FILE")]
     ca_certificates: Vec<PathBuf>,
-    /// A label of the image as KEY=VALUE; may be repeated.
+    /// A label of the image as KEY=VALUE; can be repeated.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// Write what is inside as an SPDX document in JSON.
+    /// Write the content as an SPDX document in JSON.
     #[arg(long, value_name = "FILE")]
     sbom: Option<PathBuf>,
     /// Write the digests as JSON, with the keys of `docker buildx build --metadata-file`.

@@ -14,7 +14,7 @@ pub enum ImageFormat {
     Oci,
     // The same as a tar archive.
     OciArchive,
-    // What `docker load` reads.
+    // The format that `docker load` reads.
     DockerArchive,
 }
 
@@ -29,7 +29,7 @@ impl ImageFormat {
     }
 }
 
-/// Writes an image. What was there is replaced when the new one is complete.
+/// Writes an image. An existing file is replaced when the new one is complete.
 pub fn write(images: &Images, path: &Path, format: ImageFormat, epoch: u64) -> Result<(), CliError> {
     match format {
         ImageFormat::Oci => directory(images, path),
@@ -48,7 +48,7 @@ pub fn docker_archive(images: &Images, epoch: u64) -> Result<Vec<u8>, CliError> 
     Ok(archive::docker_archive(images, for_here(images)?, epoch)?)
 }
 
-/// Writes a file, so that a reader sees all of it or what was there before.
+/// Writes a file, so that a reader sees all of it or the earlier content.
 pub fn file(path: &Path, data: &[u8]) -> Result<(), CliError> {
     let failed = |e: std::io::Error| CliError(format!("write {}: {}", path.display(), go_io(&e)));
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -65,7 +65,7 @@ fn directory(images: &Images, path: &Path) -> Result<(), CliError> {
         return Err(CliError(format!("{} is not empty, and no OCI layout: name another", path.display())));
     }
     let files = archive::layout(images);
-    // What refers to blobs comes behind them.
+    // Files that refer to blobs come after them.
     let (last, blobs): (Vec<_>, Vec<_>) = files.iter().partition(|(name, _)| !name.starts_with("blobs/"));
     for (name, data) in blobs.into_iter().chain(last.into_iter().rev()) {
         let at = path.join(name);
@@ -75,7 +75,7 @@ fn directory(images: &Images, path: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A directory that goes when it is not needed any more.
+/// A directory that is removed when it is no longer needed.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {

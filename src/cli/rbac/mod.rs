@@ -17,7 +17,7 @@ pub struct RbacArgs {
     /// The charts: directories or .tgz archives.
     #[arg(required_unless_present = "watches", value_name = "CHART")]
     charts: Vec<PathBuf>,
-    /// A watches.yaml, for its kinds and charts, which are looked for from the working directory.
+    /// A watches.yaml, for its kinds and charts; paths are relative to the working directory.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["charts", "group", "kind", "plural"])]
     watches: Option<PathBuf>,
     /// API group of the custom resource [default: the chart's annotation tillerman.dev/group].
@@ -29,7 +29,8 @@ pub struct RbacArgs {
     /// Plural name [default: the chart's annotation, or made from the kind].
     #[arg(long)]
     plural: Option<String>,
-    /// Render with these values too; may be repeated, and each is tried by itself, as those in ci/ of the chart are.
+    /// Render with these values too; can be repeated, and each file is tried separately, like those in ci/ of the
+    /// chart.
     #[arg(short = 'f', long = "values", value_name = "FILE")]
     values: Vec<PathBuf>,
     /// The namespaces that the operator serves, as in `WATCH_NAMESPACE` [default: the one in which the roles are applied].
@@ -51,12 +52,13 @@ pub struct RbacArgs {
     /// The operator carries out notices (`run --notices`).
     #[arg(long)]
     notices: bool,
-    /// Do not copy what the chart's own Roles grant; let the operator grant anything. Kubernetes lets nobody create a Role with more rights
-    /// than they have, so the operator gets those of its chart's Roles. With the verbs escalate and bind instead, it can create any Role:
-    /// who makes it do so has all rights. It is for charts whose Roles depend on values in ways that no rendering shows.
+    /// Do not copy the rules of the chart's own Roles; let the operator grant anything. Kubernetes lets no client
+    /// create a Role with more rights than the client has, so the operator gets those of its chart's Roles. With the
+    /// verbs escalate and bind instead, it can create any Role: a user who can make it do so has all rights. Use it for
+    /// charts whose Roles depend on values in ways that no rendering shows.
     #[arg(long)]
     escalate: bool,
-    /// Ask the cluster whether the ServiceAccount has all of it, and print what it lacks.
+    /// Ask the cluster whether the ServiceAccount has all these rights, and print those that it lacks.
     #[arg(long, requires = "service_account")]
     check: bool,
     /// The kubeconfig for --check [default: KUBECONFIG, or ~/.kube/config].
@@ -88,7 +90,7 @@ pub fn run(args: &RbacArgs) -> Result<(), CliError> {
 fn found(args: &RbacArgs) -> Result<Found, CliError> {
     let inputs = inputs(args)?;
     let RbacArgs { escalate, aggregate: charts_only, notices, .. } = *args;
-    let settings = RunSettings { escalate, notices, charts_only, ..Settings::default() };
+    let settings = RunSettings { escalate, notices, charts_only, ..RunSettings::default() };
     let (charts, rules) = rules(&inputs, settings);
     let subject = subject(args, &inputs)?;
     Ok(Found { inputs, charts, rules, subject })

@@ -8,7 +8,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use super::trace::Traces;
 
-/// What zap's flags say.
+/// The settings of zap's flags.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
 pub(super) struct LogArgs {
@@ -18,7 +18,7 @@ pub(super) struct LogArgs {
     /// `json` or `console`.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FORMAT", value_parser = encoder)]
     zap_encoder: String,
-    /// `debug`, `info`, `error`, `panic`, or a number: the higher, the more is said.
+    /// `debug`, `info`, `error`, `panic`, or a number: a higher number logs more.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "LEVEL", value_parser = level)]
     zap_log_level: String,
     /// Accepted for helm-operator's sake.

@@ -90,7 +90,7 @@ impl Traces {
     }
 }
 
-/// Whether traces are asked for.
+/// Whether traces are requested.
 fn is_asked(env: impl Fn(&str) -> Option<String>) -> Result<bool, String> {
     let either = |name: &str| {
         env(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}")).or_else(|| env(&format!("OTEL_EXPORTER_OTLP_{name}")))

@@ -21,7 +21,7 @@ use crate::backup::shelf::{self, Condition};
 use crate::backup::{BackupError, chain};
 use crate::cli::common::error::CliError;
 
-/// What names begin with by default.
+/// The default prefix of names.
 const PREFIX: &str = "db";
 
 /// Which agents are asked.
@@ -30,7 +30,7 @@ struct AgentArgs {
     /// URLs of the agents of one database, separated by commas.
     #[arg(long, value_name = "URLS", value_delimiter = ',', required = true)]
     agents: Vec<String>,
-    /// Certificates of who signed those of the agents.
+    /// Certificates of the authorities that signed those of the agents.
     #[arg(long, value_name = "FILE", requires_all = ["cert", "key"])]
     cacert: Option<PathBuf>,
     /// Our certificate.
@@ -39,7 +39,7 @@ struct AgentArgs {
     /// Its key.
     #[arg(long, value_name = "FILE", requires = "cacert")]
     key: Option<PathBuf>,
-    /// How long an agent may take for an answer.
+    /// The time limit of an agent's answer.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::kind::duration::parse)]
     call_timeout: Duration,
 }
@@ -67,12 +67,13 @@ pub(in crate::cli) struct CopyArgs {
     store: StoreArgs,
     #[command(flatten)]
     keep: KeepArgs,
-    /// Statements that make the data again, instead of the files of the database: slower, and for other versions, too.
+    /// Copy statements that create the data, instead of the files of the database: slower, and also usable with other
+    /// versions.
     #[arg(long)]
     logical: bool,
     #[arg(long, help = "The exact name of the backup, instead of PREFIX_vNUMBER_TIME_HASH")]
     name: Option<String>,
-    /// How long a replica is waited for until it has applied what the primary has; then the primary is copied.
+    /// How long to wait until a replica has applied the writes of the primary; after that the primary is copied.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = crate::kind::duration::parse)]
     catch_up: Duration,
     /// Also write the result to this file, as JSON.
@@ -92,10 +93,10 @@ pub(in crate::cli) struct ArchiveArgs {
     /// Continue, and store again after this time, until the program is ended. An attempt that fails is repeated.
     #[arg(long, value_name = "DURATION", value_parser = crate::kind::duration::parse)]
     every: Option<Duration>,
-    /// Continue behind a gap: writes that no member has any more.
+    /// Continue after a gap, where no member has the writes any longer.
     #[arg(long)]
     after_gap: bool,
-    /// With --every: end after no attempt succeeded for so long, so that somebody sees it.
+    /// With --every: end with an error if no attempt succeeded for this time.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = crate::kind::duration::parse)]
     give_up: Duration,
 }
@@ -108,7 +109,8 @@ pub(in crate::cli) struct SendArgs {
     name: String,
     #[command(flatten)]
     store: StoreArgs,
-    /// Up to where writes after the copy are given, too: `end`, a time such as 2026-11-27T12:00:00Z, or a write such as 0-1-150.
+    /// The end of the writes after the copy that are sent, too: `end`, a time such as 2026-11-27T12:00:00Z, or a write
+    /// such as 0-1-150.
     #[arg(long, value_name = "POINT", value_parser = until)]
     until: Option<Until>,
     /// Describe the copy in this file, before its first byte is sent.
@@ -124,7 +126,8 @@ pub(in crate::cli) struct SendArgs {
 pub(in crate::cli) struct InstallArgs {
     /// Where this program is copied to.
     path: PathBuf,
-    /// Write the certificates of the authorities that the program knows to this file: the other image may have none.
+    /// Write the certificates of the authorities that the program knows to this file: the other image may have no such
+    /// file.
     #[arg(long, value_name = "FILE")]
     authorities: Option<PathBuf>,
 }
@@ -157,7 +160,7 @@ fn until(text: &str) -> Result<Until, String> {
     match write.parse::<Position>() {
         // A time without its zone has a `T`.
         Ok(position) if position.count() == 1 && !text.contains('T') => Ok(Until::Write(position)),
-        _ => Err("it is neither `end`, nor a time with its zone, nor one write such as 0-1-150".to_owned()),
+        _ => Err("it must be `end`, a time with its zone, or one write such as 0-1-150".to_owned()),
     }
 }
 
@@ -201,7 +204,7 @@ pub(super) async fn copy(args: &CopyArgs) -> Result<(), CliError> {
         };
         let pruned = pruned.await;
         let pruned =
-            pruned.map_err(|error| CliError(format!("{name} was saved, but old ones not deleted: {error}")))?;
+            pruned.map_err(|error| CliError(format!("{name} was saved, but old backups were not deleted: {error}")))?;
         for name in pruned {
             eprintln!("deleted {name}");
         }
@@ -219,7 +222,7 @@ pub(super) async fn archive_once(args: &ArchiveArgs) -> Result<(), CliError> {
     }
     if args.every.is_none() {
         let End { has, seen, .. } = archived.end;
-        println!("the archive has {has}: all that was acknowledged until {}", seen.strftime("%Y-%m-%dT%H:%M:%SZ"));
+        println!("the archive has {has}: all writes acknowledged until {}", seen.strftime("%Y-%m-%dT%H:%M:%SZ"));
     }
     Ok(())
 }
@@ -295,7 +298,7 @@ async fn find(place: &StorePlace, prefix: &str, args: &SendArgs) -> Result<(Stri
             if is_latest {
                 continue;
             }
-            return Err(BackupError::NotGood(format!("{place}: {} is no good copy", args.name)).into());
+            return Err(BackupError::NotGood(format!("{place}: {} is not a good copy", args.name)).into());
         };
         found = Some(backup.name.clone());
         if record.copy().is_some_and(|copy| chain::fits(copy, args.until.as_ref())) {
@@ -305,8 +308,8 @@ async fn find(place: &StorePlace, prefix: &str, args: &SendArgs) -> Result<(Stri
     let why = match found {
         None if is_latest => format!("there is no good copy whose name begins with {prefix}"),
         None => format!("there is no backup {}", args.name),
-        Some(_) if is_latest => "all copies have later writes than those that are wanted".to_owned(),
-        Some(name) => format!("{name} has later writes than those that are wanted: begin with an older copy"),
+        Some(_) if is_latest => "all copies have later writes than the requested ones".to_owned(),
+        Some(name) => format!("{name} has later writes than the requested ones: begin with an older copy"),
     };
     Err(BackupError::NotGood(format!("{place}: {why}")).into())
 }

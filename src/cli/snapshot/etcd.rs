@@ -7,15 +7,15 @@ use crate::backup::BackupError;
 use crate::cli::common::error::CliError;
 use crate::members::etcd::client::{Access, Tls};
 
-const USER: &str = "The user, where authentication is on; it needs the role root. The password is in ETCDCTL_PASSWORD or \
-    --password-file, or behind the name in ETCDCTL_USER";
+const USER: &str = "The user, where authentication is on; it needs the role root. The password is in ETCDCTL_PASSWORD \
+                    or --password-file, or after the name in ETCDCTL_USER";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct EtcdArgs {
     /// Client URLs of members of one cluster, separated by commas.
     #[arg(long, value_name = "URLS", value_delimiter = ',', required = true, env = "ETCDCTL_ENDPOINTS")]
     pub endpoints: Vec<String>,
-    /// Certificates of who signed those of the members.
+    /// Certificates of the authorities that signed those of the members.
     #[arg(long, value_name = "FILE", env = "ETCDCTL_CACERT")]
     cacert: Option<PathBuf>,
     /// Our certificate.
@@ -29,7 +29,7 @@ pub(super) struct EtcdArgs {
     /// File of the user's password.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// How long each call, and each piece of a snapshot, may take.
+    /// The time limit of each call, and of each piece of a snapshot.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::kind::duration::parse)]
     call_timeout: Duration,
 }
@@ -69,7 +69,7 @@ impl EtcdArgs {
             None => None,
         };
         let password = of_file.or(behind).or_else(|| env("ETCDCTL_PASSWORD"));
-        let password = password.ok_or_else(|| CliError(format!("there is no password of the user {name}")))?;
+        let password = password.ok_or_else(|| CliError(format!("no password is given for the user {name}")))?;
         Ok(Some((name, password)))
     }
 }

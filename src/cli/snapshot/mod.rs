@@ -30,40 +30,44 @@ use store::StoreArgs;
 pub(super) enum SnapshotCommand {
     /// Take a snapshot from the newest of the members, store it and read it back
     ///
-    /// The snapshot holds every write that was acknowledged before: its member answers a linearizable read first. It counts as a
-    /// backup when it was read back and is what was sent; whatever ends in between leaves none.
+    /// The snapshot holds every write that was acknowledged before: its member answers a linearizable read first. It
+    /// counts as a backup when it was read back and equals the data that was sent; an attempt that ends before that
+    /// leaves no backup.
     Save(SaveArgs),
     /// List backups, the newest first
     List(ListArgs),
-    /// Read a whole backup and compare it with what was stored
+    /// Read a whole backup and compare it with its record
     Verify(VerifyArgs),
     /// Delete old backups, but never the newest good one
     ///
-    /// Kept are those that --keep or --keep-newer keeps, the newest good one of each cluster, and everything that is not a backup
-    /// of this program. Before a good one is deleted, the newest is read.
+    /// The command keeps the backups that --keep or --keep-newer selects, the newest good one of each cluster, and
+    /// everything that is not a backup of this program. Before a good one is deleted, the newest is read.
     Prune(PruneArgs),
     /// Download a backup and verify it, unless there is a member already
     Fetch(FetchArgs),
     /// Restore a member with etcdutl, all of it or nothing, unless there is a member already
     Restore(RestoreArgs),
-    /// Put a backup in the place of the data of an `EtcdCluster`
+    /// Replace the data of an `EtcdCluster` with a backup
     ///
     /// The backup is fetched and verified first. Then the cluster is paused, its members and their volumes are deleted, and the
-    /// operator founds it again with the backup. It ends well when the cluster answers and holds the keys. For Jobs of an `EtcdRestore`.
+    /// operator founds it again with the backup. It succeeds when the cluster answers and has the keys. For Jobs of an
+    /// `EtcdRestore`.
     Replace(replace::ReplaceArgs),
     /// Take a copy of a database with one primary and replicas, store it while it comes, and read it back
     ///
-    /// The copy is of the replica that lags least, or of the primary if there is none, and has every write that was acknowledged before.
+    /// The copy is taken from the replica that lags least, or from the primary if there is no replica, and has every
+    /// write that was acknowledged before.
     Copy(agents::CopyArgs),
-    /// Store what was written to such a database since the last time, so that it can be restored to any time
+    /// Store the writes to such a database since the last time, so that it can be restored to any time
     ///
-    /// Only writes are stored that a fail-over keeps. What is stored has no gap, or this fails and says from where to where.
+    /// The command stores only writes that a fail-over keeps. The stored writes have no gap, or the command fails and
+    /// shows the gap.
     Archive(agents::ArchiveArgs),
     /// Send a copy, for the container that restores: the program behind -- of `tillerman-agent restore`
     Send(agents::SendArgs),
-    /// Copy this program to where another image's container runs it
+    /// Copy this program to a place where a container of another image runs it
     Install(agents::InstallArgs),
-    /// Show what a snapshot in a file holds
+    /// Show the content of a snapshot in a file
     Status(StatusArgs),
 }
 
@@ -84,14 +88,14 @@ pub(super) struct SaveArgs {
     /// Folder for the snapshot on its way.
     #[arg(long, value_name = "FOLDER", default_value_os_t = std::env::temp_dir())]
     temporary: PathBuf,
-    /// Also write the result to this file, as JSON, with what the status of an `EtcdBackup` says of it.
+    /// Also write the result to this file, as JSON, with the fields for the status of an `EtcdBackup`.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
 
-/// What is kept.
+/// The backups to keep.
 #[derive(Debug, clap::Args)]
 struct KeepArgs {
     /// Keep this many backups of the prefix, the newest.
@@ -150,7 +154,7 @@ pub(super) struct FetchArgs {
     name: String,
     #[command(flatten)]
     store: StoreArgs,
-    /// Where it is written to; its record goes beside it.
+    /// The file to write it to; its record is written next to it.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
     #[command(flatten)]
@@ -158,7 +162,7 @@ pub(super) struct FetchArgs {
     /// Copy this program to FILE, for the container that restores.
     #[arg(long, value_name = "FILE")]
     copy_self: Option<PathBuf>,
-    /// Take also what another program stored: the sum at the end of a snapshot is all that is known of it.
+    /// Also accept a snapshot that another program stored: only the checksum at its end is known.
     #[arg(long)]
     without_record: bool,
 }
@@ -182,7 +186,8 @@ pub(super) struct RestoreArgs {
     snapshot: PathBuf,
     #[command(flatten)]
     data: DataArgs,
-    /// The program that restores and its flags, but for the snapshot and --data-dir: `etcdutl snapshot restore --name e-0 …`.
+    /// The program that restores and its flags, except the snapshot and --data-dir: `etcdutl snapshot restore --name
+    /// e-0 …`.
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
@@ -247,7 +252,7 @@ fn forever<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliE
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(CliError::new)?;
     let done = runtime.block_on(work);
-    // A request that was started and is not awaited any more ends with the process.
+    // A request that was started and is no longer awaited ends with the process.
     runtime.shutdown_background();
     done
 }
@@ -265,7 +270,7 @@ async fn save(args: &SaveArgs) -> Result<(), CliError> {
     if let Some(policy) = args.keep.policy() {
         let pruned = shelf::prune(&place, args.store.name_prefix(), policy, Some(&name), false).await;
         let pruned =
-            pruned.map_err(|error| CliError(format!("{name} was saved, but old ones not deleted: {error}")))?;
+            pruned.map_err(|error| CliError(format!("{name} was saved, but old backups were not deleted: {error}")))?;
         for name in pruned {
             eprintln!("deleted {name}");
         }
@@ -274,7 +279,10 @@ async fn save(args: &SaveArgs) -> Result<(), CliError> {
 }
 
 async fn prune(args: &PruneArgs) -> Result<(), CliError> {
-    let policy = args.keep.policy().ok_or_else(|| CliError("--keep or --keep-newer says what is kept".into()))?;
+    let policy = args
+        .keep
+        .policy()
+        .ok_or_else(|| CliError("give --keep or --keep-newer: they say which backups are kept".into()))?;
     let place = args.store.open(false)?;
     let names = shelf::prune(&place, args.store.name_prefix(), policy, None, args.dry_run).await?;
     let logs = archive::prune(&place, args.store.name_prefix(), args.dry_run).await?;
@@ -311,7 +319,7 @@ impl DataArgs {
         match need {
             Need::Restore => {}
             Need::HasMember => println!("{} has a member: nothing to do", self.data_dir.display()),
-            Need::Joins => println!("the member joins a cluster that is there: nothing to do"),
+            Need::Joins => println!("the member joins an existing cluster: nothing to do"),
         }
         Ok(need == Need::Restore)
     }
@@ -321,7 +329,7 @@ fn which<'a>(name: &'a str, store: &'a StoreArgs) -> Which<'a> {
     if name == LATEST { Which::Latest(store.name_prefix()) } else { Which::Name(name) }
 }
 
-/// A file that goes when it is not needed any more.
+/// A file that is removed when it is no longer needed.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {

@@ -1,4 +1,4 @@
-//! What is printed of backups.
+//! The output about backups.
 
 use std::path::Path;
 

@@ -5,20 +5,21 @@ use std::time::Duration;
 use crate::backup::place::{S3, StorePlace};
 use crate::cli::common::error::CliError;
 
-/// What names of backups begin with by default.
+/// The default prefix of the names of backups.
 const PREFIX: &str = "etcd";
 
 const STORE: &str =
-    "Where backups are: s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, az://CONTAINER/FOLDER or file:///FOLDER";
-const KEYS: &str = "Keys are read from where the cloud's own programs read them. S3: AWS_ACCESS_KEY_ID and \
-    AWS_SECRET_ACCESS_KEY, or the files AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE with AWS_PROFILE, or what the pod's \
-    identity gives. Google: GOOGLE_APPLICATION_CREDENTIALS. Azure: AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY.";
+    "The place of the backups: s3://BUCKET/FOLDER, gs://BUCKET/FOLDER, az://CONTAINER/FOLDER or file:///FOLDER";
+const KEYS: &str = "Keys are read from the same places as by the cloud's own programs. S3: AWS_ACCESS_KEY_ID and \
+                    AWS_SECRET_ACCESS_KEY, or the files AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE with \
+                    AWS_PROFILE, or the pod's identity. Google: GOOGLE_APPLICATION_CREDENTIALS. Azure: \
+                    AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY.";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct StoreArgs {
     #[arg(long, value_name = "URL", help = STORE, long_help = format!("{STORE}.\n\n{KEYS}"))]
     store: String,
-    /// What names of backups begin with; `etcd` by default, and all for `list`.
+    /// The prefix of the names of backups; `etcd` by default, and all for `list`.
     #[arg(long, value_name = "PREFIX")]
     name_prefix: Option<String>,
     /// URL of an S3-compatible server.
@@ -30,7 +31,7 @@ pub(super) struct StoreArgs {
     /// The bucket is part of the server's name and not of the path.
     #[arg(long)]
     s3_virtual_host: bool,
-    /// How long the whole may take.
+    /// The time limit of the whole command.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = crate::kind::duration::parse)]
     pub timeout: Duration,
 }

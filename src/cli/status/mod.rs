@@ -26,13 +26,14 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Arguments of `tillerman status`.
 #[derive(Debug, clap::Args)]
 pub(super) struct StatusArgs {
-    /// The release; or its custom resource as KIND/NAME, for which no right to read Secrets is needed.
+    /// The release; or its custom resource as KIND/NAME, which does not need the right to read Secrets.
     #[arg(required_unless_present = "rollouts")]
     name: Option<String>,
-    /// Print how far the roll-outs of charts are, from the namespace of the operator; needs the right to read Secrets there.
+    /// Print the progress of the roll-outs of charts, from the namespace of the operator; needs the right to read
+    /// Secrets there.
     #[arg(long, conflicts_with = "name")]
     rollouts: bool,
-    /// Go on, and print it again whenever it has changed, until interrupted.
+    /// Continue, and print it again whenever it has changed, until interrupted.
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
@@ -83,13 +84,14 @@ async fn find(
     }
     let selector = format!("owner=helm,name={name}");
     let secrets = cluster.list(&Resource::secrets(), namespace, &selector).await.map_err(|e| {
-        CliError::new(format!("{e}; without the right to read Secrets, name the custom resource: KIND/{name}"))
+        CliError::new(format!("{e}; if you cannot read Secrets, name the custom resource: KIND/{name}"))
     })?;
     let read = |secret: &Value| secret.get("metadata").and_then(Revision::read).map(|(_, revision)| revision);
     let newest = secrets.iter().filter_map(read).max_by_key(|revision| revision.revision);
     let Some(newest) = newest else {
         return Err(CliError::new(format!(
-            "no release {name} in namespace {namespace}; one that was never installed is found by its custom resource: KIND/{name}"
+            "no release {name} in namespace {namespace}; if it was never installed, name the custom resource: \
+             KIND/{name}"
         )));
     };
     let owner = newest.owner.as_deref().and_then(|owner| owner.split_once(' '));

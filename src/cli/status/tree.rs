@@ -58,7 +58,7 @@ pub fn tree(cr: &Value, pods: &Pods) -> TreeNode {
     }
     root.below.extend(cr.pointer("/status/release").map(release));
     let sets = cr.pointer("/status/members").and_then(Value::as_object).into_iter().flatten();
-    // Beside them stand lists of pods.
+    // The status also has lists of pods.
     for (name, members) in sets.filter(|(_, members)| members.is_object()) {
         root.below.push(member_set(name, members));
     }
@@ -214,7 +214,7 @@ Db ns/a               Progressing   add a-1: waiting for it
     #[test]
     fn members_with_a_primary_are_shown_with_their_roles() {
         let members = json!({"size": 3, "replicas": 3, "ready": 2, "safeToFailOver": false,
-            "unsafeBecause": "these members have to be heard first: a-2",
+            "unsafeBecause": "these members have to answer first: a-2",
             "members": [
                 {"name": "a-0", "role": "Replica", "receiving": true, "lag": 2.0, "version": "11.8.9"},
                 {"name": "a-1", "role": "Primary", "writable": false},
@@ -222,15 +222,19 @@ Db ns/a               Progressing   add a-1: waiting for it
             ],
             "lastChange": {"kind": "FailOver", "from": "a-0", "to": "a-1", "at": "1970-01-01T00:00:00Z", "why": "it was lost"}});
         let cr = json!({"kind": "Db", "metadata": {"name": "a"}, "status": {"members": {"db": members}}});
-        let expected = "\
-Db a               Unknown
-├─ spec            Unseen       the operator has not looked at its last change yet
+        let expected = "Db a               Unknown
+├─ spec            Unseen       the operator has not looked at its \
+                        last change yet
 └─ members db      Progressing  2 of 3 are ready, 3 replicas
-   ├─ a-0          Replica      version 11.8.9, lags 2 s
-   ├─ a-1          Primary      takes no writes
+   ├─ \
+                        a-0          Replica      version 11.8.9, lags 2 s
+   ├─ a-1          Primary      takes no \
+                        writes
    ├─ a-2          Unknown      connection refused
-   ├─ fail-over    Unsafe       these members have to be heard first: a-2
-   └─ last change  FailOver     1970-01-01T00:00:00Z a-0 → a-1: it was lost
+   ├─ fail-over    Unsafe       \
+                        these members have to answer first: a-2
+   └─ last change  FailOver     1970-01-01T00:00:00Z \
+                        a-0 → a-1: it was lost
 ";
         assert_eq!(tree(&cr, &Pods::default()).to_string(), expected);
     }

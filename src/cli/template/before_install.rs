@@ -19,14 +19,14 @@ const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 
-/// Whose an object that exists already may be.
+/// The owners that an existing object can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owners {
     /// The release's.
     Release,
     /// Anybody's: it would be taken over. It is read anyway.
     Taken,
-    /// It is of no matter and not asked.
+    /// The owner has no influence, and is not read.
     Any,
 }
 
@@ -34,7 +34,7 @@ pub enum Owners {
 pub struct BeforeInstall<'a>(pub &'a Server);
 
 impl BeforeInstall<'_> {
-    /// What templates see of the server.
+    /// The facts about the server that templates see.
     pub fn capabilities(&self) -> Result<Capabilities, CliError> {
         self.0.block_on(async |_, discovery| discovery.refresh().await).map_err(|e| {
             let why = words(&e);
@@ -146,7 +146,7 @@ impl BeforeInstall<'_> {
         namespace: &str,
         unknown: impl Fn(String) -> String,
     ) -> Result<Built, String> {
-        // All kinds were asked for a moment ago.
+        // All kinds were requested a moment ago.
         let resource = self.0.discovery().cached(gvk).ok_or_else(|| {
             let (kind, version) = (quoted(gvk.kind.as_bytes()), quoted(gvk.api_version().as_bytes()));
             unknown(format!("no matches for kind {kind} in version {version}"))
@@ -218,7 +218,7 @@ fn check_type(body: &Json) -> Result<(), String> {
     Err(format!("error validating \"\": error validating data: {why}"))
 }
 
-/// What says that an object is not the release's.
+/// The field that shows that an object does not belong to the release.
 fn not_owned(object: &Json, release: &Release) -> Option<String> {
     let wrong = |place: &str, what: &str, key: &str, wanted: &str| {
         let map = object.pointer(&format!("/metadata/{place}"));

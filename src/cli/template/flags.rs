@@ -47,7 +47,7 @@ pub fn check_given(args: impl Iterator<Item = String>) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What `--dry-run` asks for.
+/// The mode of `--dry-run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DryRun {
     /// No cluster.

@@ -114,7 +114,7 @@ pub struct TemplateArgs {
     ignored: Ignored,
 }
 
-/// Helm's flags of what it knows about repositories and registries.
+/// Helm's flags about repositories and registries.
 #[derive(Debug, clap::Args)]
 struct SettingsArgs {
     /// Credentials for registries [default: `HELM_REGISTRY_CONFIG`].
@@ -323,7 +323,7 @@ impl Job<'_> {
         for (name, text) in filled {
             all.extend(["---\n# Source: ", name, "\n", text, "\n"]);
         }
-        // A missing file that was asked for may be part of the problem, which is reported below.
+        // A missing file that was requested may be part of the problem, which is reported below.
         let _ = print::print(self.args, &all, &[], &self.release.name);
         explained(message.clone())
     }

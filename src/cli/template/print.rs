@@ -1,4 +1,4 @@
-//! What was rendered, to standard output or into files.
+//! Prints the rendered chart to standard output or into files.
 
 use super::TemplateArgs;
 use crate::chart::{go_io, pattern};

@@ -53,7 +53,7 @@ impl Cache {
         inner.dependents.set(key, needs);
     }
 
-    /// What a custom resource needs; `None` if nobody has looked yet.
+    /// The needs of a custom resource; `None` if nobody has looked yet.
     pub fn needs(&self, key: &ReleaseKey) -> Option<Vec<ReleaseKey>> {
         self.lock().dependents.needs.get(key).cloned()
     }

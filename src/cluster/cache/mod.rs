@@ -1,5 +1,5 @@
-//! What the watches observed, in as few bytes as decisions need: custom resources, the metadata of release records, and
-//! a summary of each object of a release.
+//! The state that the watches observed, in as few bytes as decisions need: custom resources, the metadata of release
+//! records, and a summary of each object of a release.
 //!
 //! # Guarantees
 //! - The API server's answer to our own write enters the cache at once, and events that are older than the cached
@@ -80,7 +80,7 @@ struct Inner {
     history_blind: HashMap<Option<Arc<str>>, String>,
     objects: HashMap<Gvk, HashMap<ObjectId, Entry>>,
     dependents: Dependents,
-    /// What the documents of releases show of objects.
+    /// The parts of objects that the documents of releases show.
     wanted: Wanted,
     by_owner: HashMap<ReleaseKey, BTreeSet<ObjectId>>,
     /// Jobs and Pods that had finished when they were deleted, by owner, with their uids.
@@ -101,14 +101,14 @@ struct ServedKind {
     releases: Releases,
     /// Whether its custom resources have no namespace.
     is_cluster_scoped: bool,
-    /// It is not served any more.
+    /// It is no longer served.
     retired: bool,
 }
 
 /// How the releases of a kind are named, and where they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Releases {
-    /// What their names end with.
+    /// The suffix of their names.
     pub suffix: Box<str>,
     /// Their namespace, if that is not the one of the custom resource.
     pub namespace: Option<Arc<str>>,
@@ -159,7 +159,7 @@ impl Cache {
         inner.kinds[kind].is_cluster_scoped = !namespaced;
     }
 
-    /// Forgets the custom resources of a kind that is not served any more. Its number stays.
+    /// Forgets the custom resources of a kind that is no longer served. Its number stays.
     pub fn retire(&self, kind: usize) {
         let mut inner = self.write();
         inner.crs.retain(|key, _| key.kind != kind);
@@ -179,7 +179,7 @@ impl Cache {
         }
     }
 
-    /// Whether a kind is not served any more.
+    /// Whether a kind is no longer served.
     pub fn is_retired(&self, kind: usize) -> bool {
         self.lock().kinds[kind].retired
     }
@@ -189,7 +189,7 @@ impl Cache {
         self.lock().release_of(key)
     }
 
-    /// The release that a custom resource should have, if it has another one.
+    /// The release that a custom resource should have, if it has a different one.
     pub fn other_release(&self, key: &ReleaseKey) -> Option<Release> {
         let inner = self.lock();
         let wanted = inner.wanted_release(key);
@@ -332,7 +332,7 @@ impl Inner {
             (None, "") => Arc::clone(&key.name),
             (None, suffix) => format!("{}{suffix}", key.name).into(),
         };
-        // A text that is no name is refused elsewhere.
+        // A text that is not a name is refused elsewhere.
         let target = said(switches::TARGET_NAMESPACE).filter(|text| dns::is_label(text)).map(Into::into);
         let target = target.or_else(|| of_kind.and_then(|of_kind| of_kind.namespace.clone()));
         (target.unwrap_or_else(|| Arc::clone(&key.namespace)), name)
@@ -352,8 +352,8 @@ impl Inner {
         found.map_or(wanted, |(namespace, name)| (Arc::clone(namespace), Arc::clone(name)))
     }
 
-    /// Whether a record in this namespace counts for a custom resource that does not name the namespace now. Whoever may write Secrets
-    /// anywhere can write a record that names this custom resource.
+    /// Whether a record in this namespace counts for a custom resource that does not name the namespace now. A user who
+    /// can write Secrets anywhere can write a record that names this custom resource.
     fn can_be_in(&self, key: &ReleaseKey, cr: &Cr, namespace: &Arc<str>) -> bool {
         let releases = self.kinds.get(key.kind).map(|kind| &kind.releases);
         let of_status = || cr.status().get("release").and_then(|release| release.get("namespace").cloned());

@@ -67,7 +67,7 @@ impl Cache {
         })
     }
 
-    /// Enters an object that a watch reports. Returns the releases that it affects, and what has changed.
+    /// Enters an object that a watch reports. Returns the releases that it affects, and the changes.
     pub fn put_object(&self, gvk: &Gvk, object: &Value) -> (Vec<ReleaseKey>, LiveChange) {
         let Some((id, mut live)) = summary(gvk, object) else { return (Vec::new(), LiveChange::None) };
         let owner = self.look(&id, &mut live, object);

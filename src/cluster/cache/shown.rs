@@ -1,4 +1,4 @@
-//! What the caches keep of objects for the status: the values at the paths that releases name, and nothing else of the object.
+//! The parts of objects that the caches keep for the status: only the values at the paths that releases name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -216,7 +216,7 @@ fn a_release_is_as_recorded_when_its_objects_and_no_others_are_there_as_they_wer
     assert!(look(100, seen).is_none(), "it is not deployed");
 }
 
-/// A state that was read at one moment must not be judged by what is known at a later one: objects would seem to be
+/// A state that was read at one moment must not be judged by the facts of a later one: objects would seem to be
 /// missing.
 #[test]
 fn what_is_not_there_is_not_called_complete() {

@@ -1,4 +1,5 @@
-//! The rows that begin something, and what is seen after each call that was interrupted or timed out (docs/design/members.md#lost-answers).
+//! The rows that begin something, and the state after each call that was interrupted or timed out
+//! (docs/design/members.md#lost-answers).
 
 use super::decide_tests::{adds, call, ended, remembered, removes, stopped, waits, with_learner, written};
 use super::state::{Call, EtcdAction, Version};
@@ -64,7 +65,7 @@ fn a_member_whose_volume_is_another_one_is_replaced_at_once() {
     assert!(removes(remembered(&mut world), 1));
     world.settle();
     assert!(world.now - began < deadline && world.latch.answered.len() == 3, "{:?}", world.latch);
-    // It is not known that it had another one, it does not say that it has no data, or there would be no quorum.
+    // It is not known to have had another claim, it does not report that it has no data, or there would be no quorum.
     unknown.latch.answered.remove(&1);
     assert!(waits(&remembered(&mut unknown)));
     let mut silent = World::grown(3);

@@ -23,7 +23,7 @@ pub struct Access {
     pub timeout: Duration,
 }
 
-/// What a member reports about itself, and the list of members if a linearizable read on the same member succeeded
+/// A member's report about itself, and the list of members if a linearizable read on the same member succeeded
 /// right before.
 pub(super) type MemberSaid = (MemberAnswer, Option<Vec<ListedMember>>);
 

@@ -73,7 +73,8 @@ impl Scene<'_> {
         let expected = latched.or_else(|| self.observed.answers.values().next().map(|answer| answer.cluster))?;
         if let Some((ordinal, answer)) = answers.find(|(_, answer)| answer.cluster != expected) {
             let why = format!(
-                "{} belongs to cluster {:x}, and not to {expected:x}: nothing is changed until one of them is gone",
+                "{} belongs to cluster {:x}, and not to {expected:x}: the operator changes nothing until one of them \
+                 is gone",
                 self.pod_name(*ordinal),
                 answer.cluster
             );
@@ -108,7 +109,7 @@ impl Scene<'_> {
             return Some(MemberStep::Stop {
                 reason: "OrphanedVolumes",
                 why: format!(
-                    "claims of {} are there already: adopt them (volumes.onOrphan: Adopt) or delete them",
+                    "claims of {} already exist: adopt them (volumes.onOrphan: Adopt) or delete them",
                     self.workload.name
                 ),
             });
@@ -166,8 +167,8 @@ impl Scene<'_> {
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
     }
 
-    /// Before 3.4: the first member has voted for a second one, and has no quorum alone any more. The pod of
-    /// the second member is started even if that is not wanted any more: only this restores the quorum.
+    /// Before 3.4: the first member has voted for a second one, and no longer has a quorum alone. The pod of the second
+    /// member is started even if it is no longer wanted: only this restores the quorum.
     fn needed_vote(&self) -> Option<MemberStep<EtcdAction>> {
         if self.observed.members.is_some() || !self.latch.bootstrapped {
             return None;
@@ -177,7 +178,7 @@ impl Scene<'_> {
             return Some(MemberStep::Scale(k + 1));
         }
         let starts = self.workload.pods.get(&k).is_none_or(|pod| !pod.ready);
-        let why = || format!("{} to start, whose vote is needed{}", self.pod_name(k), self.reason(k));
+        let why = || format!("{} to start: its vote is needed{}", self.pod_name(k), self.reason(k));
         starts.then(|| MemberStep::Wait { why: why(), after: SOON })
     }
 
@@ -210,7 +211,7 @@ impl Scene<'_> {
                 silent.map(|ordinal| format!("{}{}", self.pod_name(ordinal), self.reason(ordinal))).collect();
             let silent = if silent.is_empty() { "none".into() } else { silent.join(", ") };
             let offer = self.recovery_offer();
-            let why = format!("no member can read what a quorum agrees on; silent: {silent}{offer}");
+            let why = format!("no member answers a linearizable read; members without an answer: {silent}{offer}");
             MemberStep::Stop { reason: "QuorumLost", why }
         }))
     }
@@ -297,7 +298,7 @@ impl Scene<'_> {
     /// Why a pod is not ready, in brackets.
     fn reason(&self, ordinal: u32) -> String {
         match self.workload.pods.get(&ordinal) {
-            None => " (there is no such pod)".into(),
+            None => " (the pod does not exist)".into(),
             Some(pod) if pod.reason.is_empty() => String::new(),
             Some(pod) => format!(" ({})", pod.reason),
         }

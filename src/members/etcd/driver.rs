@@ -101,7 +101,7 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
                 "let the first member start a cluster".into()
             }
             EtcdAction::WriteInitialCluster(InitialCluster { state: ClusterState::Forced, .. }) => {
-                "let the member that is left go on alone".into()
+                "let the remaining member continue alone".into()
             }
             EtcdAction::WriteInitialCluster(_) => "write the list of members".into(),
             EtcdAction::Call { call, .. } => match call {
@@ -162,7 +162,7 @@ impl<C> Etcd<C> {
             )));
         }
         if matches!(call, Call::Defragment { member, .. } if now.member != *member) {
-            return Err(again(format!("{url} is another member by now")));
+            return Err(again(format!("{url} is a different member now")));
         }
         match self.still_wanted(call, &now.members) {
             Ok(()) => Ok(client),
@@ -191,7 +191,7 @@ impl<C> Etcd<C> {
             Call::Update { member, peer_url, .. } => match of(*member) {
                 Some(member) if member.peer_urls == [peer_url.as_str()] => Err(None),
                 Some(member) if !member.learner => Ok(()),
-                _ => Err(Some("it is no voter by now")),
+                _ => Err(Some("it is not a voter now")),
             },
             Call::Remove { member, .. } => of(*member).map(|_| ()).ok_or(None),
             Call::MoveLeader { member, .. } => match of(*member) {

@@ -21,7 +21,7 @@ pub struct EtcdSettings {
     pub version: Option<Version>,
     /// When files with holes are defragmented; `None` means never.
     pub defragmentation: Option<Defragmentation>,
-    /// What to do when a member has reached its quota.
+    /// The reaction when a member has reached its quota.
     pub no_space: NoSpace,
     /// The quota in bytes, for versions of etcd that do not report it.
     pub quota: Option<u64>,
@@ -38,7 +38,7 @@ pub struct Defragmentation {
     pub minimum_size: u64,
 }
 
-/// What to do when a member has reached its quota, and writes are refused.
+/// The reaction when a member has reached its quota, and writes are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoSpace {
     /// Delete the history and rewrite the files. If that is enough, writes are allowed again.
@@ -128,7 +128,7 @@ impl ListedMember {
     }
 }
 
-/// What a member reports about itself.
+/// A member's report about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberAnswer {
     /// The ID of its cluster.
@@ -182,11 +182,11 @@ impl MemberAnswer {
 pub struct Alarm {
     /// The ID of the member that it is about; 0 if unknown.
     pub member: u64,
-    /// What is wrong.
+    /// The fault.
     pub kind: AlarmKind,
 }
 
-/// What an alarm is about.
+/// The subject of an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlarmKind {
     /// A file has reached its quota.

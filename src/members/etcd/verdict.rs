@@ -1,4 +1,4 @@
-//! The meaning of etcd's errors. Codes are ambiguous, and the same text has one code in 3.5 and another one in 3.6. So
+//! The meaning of etcd's errors. Codes are ambiguous, and the same text has different codes in 3.5 and 3.6. So
 //! the text decides, and the code counts only if the text is unknown. The texts are those of `rpctypes/error.go` of 3.4
 //! to 3.6.
 
@@ -22,7 +22,7 @@ const NEXT_SECOND: Duration = Duration::from_millis(1100);
 const CONNECTED: Duration = Duration::from_secs(2);
 const SOON: Duration = Duration::from_secs(1);
 
-/// What a member answers that, as far as it knows, has not been connected to enough others for five seconds. Another
+/// The answer of a member that, as far as it knows, has not been connected to enough others for five seconds. Another
 /// member may know more: a member that returned is inactive for as long as the connections live if the last attempt to
 /// reach its old address failed after the new connections had been made (`rafthttp`: a failure of a pipeline makes a
 /// peer inactive, and nothing that a stream sends makes it active).

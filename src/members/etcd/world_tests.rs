@@ -55,7 +55,7 @@ pub(super) struct World {
     pub calls: Vec<Call>,
 }
 
-/// What happens to a call.
+/// The fate of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fate {
     Done,
@@ -173,7 +173,7 @@ impl World {
         self.ordinal(member).is_some_and(|k| self.alive(k))
     }
 
-    /// What etcd checks in a list: the URLs, and whether the list contains its own name.
+    /// The checks of etcd on a list: the URLs, and whether the list contains its own name.
     fn fits(&self, initial: &InitialCluster, k: u32) -> (bool, bool) {
         let mut urls: Vec<_> = self.members.iter().flat_map(|member| &member.peer_urls).map(String::as_str).collect();
         let mut entries: Vec<_> = initial.members.split(',').filter_map(|entry| entry.split_once('=')).collect();
@@ -213,7 +213,7 @@ impl World {
                     revision: self.revision,
                     learner: member.learner,
                     version: Version::parse(self.version),
-                    ..Answer::default()
+                    ..MemberAnswer::default()
                 },
             ))
         };

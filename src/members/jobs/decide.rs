@@ -1,5 +1,5 @@
-//! Decides the next step by a list of rows: the first row that applies wins. Rows for what is in progress come first,
-//! so that the same row continues after a crash.
+//! Decides the next step by a list of rows: the first row that applies wins. Rows for work in progress come first, so
+//! that the same row continues after a crash.
 
 use std::time::Duration;
 
@@ -89,8 +89,8 @@ pub fn decide(view: &View<'_>) -> MemberStep<JobsAction> {
     }
 }
 
-/// The step that has to precede a deletion; `Quiet` if there is none any more. A hook that fails or refuses blocks the
-/// deletion, which cannot be undone. `since` distinguishes this custom resource from another one of the same name.
+/// The step that has to precede a deletion; `Quiet` if none is left. A hook that fails or refuses blocks the
+/// deletion, which cannot be undone. `since` distinguishes this custom resource from an earlier one of the same name.
 pub fn before_deletion(view: &View<'_>, since: i64) -> MemberStep<JobsAction> {
     if let Some(why) = &view.observed.blind {
         return MemberStep::Wait { why: why.clone(), after: LOOK };
@@ -117,8 +117,7 @@ fn first_look(view: &View<'_>) -> MemberStep<JobsAction> {
         }
         (0, Some(_)) => MemberStep::Stop {
             reason: "OrphanedVolumes",
-            why: "there are volume claims of members from before; delete them, or let spec.volumes.onOrphan be Adopt"
-                .into(),
+            why: "volume claims of earlier members exist; delete them, or set spec.volumes.onOrphan to Adopt".into(),
         },
         (replicas, _) => MemberStep::Latch(Latch { replicas: Some(replicas), bootstrapped: true, ..(*latch).clone() }),
     }
@@ -220,7 +219,7 @@ fn clear(view: &View<'_>, k: u32) -> Option<MemberStep<JobsAction>> {
     if let Some(claim) = first(false).or_else(|| first(true)) {
         if !target.delete_claims || !latch.bootstrapped || !latch.knows(k, claim) {
             let adopt =
-                if target.delete_claims { "" } else { ". With volumes.onOrphan: Adopt it begins with this one" };
+                if target.delete_claims { "" } else { ". With volumes.onOrphan: Adopt it starts with this claim" };
             let why = format!("{}{adopt}", latch.orphan(k, claim));
             return Some(MemberStep::Stop { reason: "OrphanedVolumes", why });
         }

@@ -1,5 +1,5 @@
-//! Requests of the operator to the agents of a cluster (docs/design/primary.md#requests): with which certificates, how long each may take, and
-//! who has to answer.
+//! Requests of the operator to the agents of a cluster (docs/design/primary.md#requests): their certificates, their
+//! time limits, and the members that have to answer.
 
 use std::time::Duration;
 
@@ -47,11 +47,12 @@ impl Agents {
         match of_member(self.client.state(url, within).await, member) {
             Ok(state) => Ok(state),
             Err(Failed::Unknown(why)) => Err(why),
-            Err(Failed::Refused(refusal)) => Err(format!("it gives no state: {:?}", refusal.reason)),
+            Err(Failed::Refused(refusal)) => Err(format!("it does not give a state: {:?}", refusal.reason)),
         }
     }
 
-    /// Returns when the start of the member at a URL is another one than `start`, and after `within` at the latest; whether it is.
+    /// Returns when the start of the member at a URL differs from `start`, and after `within` at the latest. The result
+    /// is whether it differs.
     pub async fn leaves(&self, url: &str, member: &str, start: &str, within: Duration) -> bool {
         let Some(answer) = self.client.state_while(url, start, within).await else { return false };
         of_member(answer, member).is_ok_and(|state| state.start != start)

@@ -106,7 +106,7 @@ impl Scene<'_> {
         };
         if !self.target.adopt_claims {
             let why = format!(
-                "claims of {} are there already: adopt them (volumes.onOrphan: Adopt) or delete them",
+                "claims of {} already exist: adopt them (volumes.onOrphan: Adopt) or delete them",
                 self.workload.name
             );
             return Some(stop("OrphanedVolumes", why));
@@ -160,8 +160,8 @@ impl Scene<'_> {
         Some(self.begun(data, Latched { epoch, ackers, acks: 1, starts, change: Some(change), ..Latched::default() }))
     }
 
-    /// The status was lost, and the `ConfigMap` still says who the primary is: it was written before each order, so no
-    /// member has obeyed another one. Who acknowledges is unknown, and is found out again.
+    /// The status was lost, and the `ConfigMap` still names the primary: it was written before each order, so no member
+    /// has obeyed another primary. The members that acknowledge are unknown, and are found again.
     fn remembered(&self) -> Step {
         let Ok(Some(roles)) = &self.observed.roles else { return None };
         let digits = roles.primary.strip_prefix(&*self.workload.name)?.strip_prefix('-')?;
@@ -196,14 +196,14 @@ impl Scene<'_> {
             let pod = self.pod(*ordinal);
             if answer.data.as_deref().is_some_and(|data| data != ours) {
                 let why = format!(
-                    "{pod} has data of another cluster: nothing is changed until it is gone (delete its claim and its \
-                     pod)"
+                    "{pod} has data of another cluster: the operator changes nothing until it is gone (delete its \
+                     claim and its pod)"
                 );
                 return Some(stop("SplitBrain", why));
             }
             if answer.epoch > self.held.epoch {
                 let why = format!(
-                    "{pod} obeys epoch {}, and the last one here is {}: somebody else gives orders to these members",
+                    "{pod} obeys epoch {}, and the last one here is {}: another operator gives orders to these members",
                     answer.epoch, self.held.epoch
                 );
                 return Some(stop("SplitBrain", why));
@@ -236,7 +236,7 @@ impl Scene<'_> {
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
     }
 
-    /// A member takes writes and is not the primary, or not any more.
+    /// A member takes writes and is not the primary, or no longer is.
     fn second_writer(&self) -> Step {
         let foreign = |(k, answer): &(&u32, &MemberState)| answer.writable && self.held.ordinal != Some(**k);
         let (ordinal, _) = self.observed.answers.iter().find(foreign)?;
@@ -418,7 +418,7 @@ impl Scene<'_> {
     /// Why a pod is not ready, in brackets.
     fn reason(&self, ordinal: u32) -> String {
         match self.workload.pods.get(&ordinal) {
-            None => " (there is no such pod)".into(),
+            None => " (the pod does not exist)".into(),
             Some(pod) if !pod.reason.is_empty() => format!(" ({})", pod.reason),
             Some(_) => {
                 let hangs = self.observed.answers.get(&ordinal).filter(|answer| answer.hangs);

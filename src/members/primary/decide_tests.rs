@@ -1,4 +1,4 @@
-//! What the rows of docs/design/primary.md do, in the small world.
+//! The actions of the rows of docs/design/primary.md, in the small world.
 
 use std::collections::BTreeSet;
 
@@ -71,7 +71,7 @@ fn without_enough_ackers_nobody_becomes_the_primary() {
     let mut world = World::grown(3);
     world.down.extend([0, 2]);
     let why = world.stops("FailoverUnsafe");
-    assert!(why.contains("these members have to be heard first: db-2"), "{why}");
+    assert!(why.contains("these members have to answer first: db-2"), "{why}");
     assert!(why.contains("tillerman.dev/force-new-cluster=1@1"), "{why}");
     // The other acker is enough.
     world.down.remove(&2);
@@ -90,7 +90,7 @@ fn a_person_can_accept_a_loss() {
     world.down.extend([0, 2]);
     world.stops("FailoverUnsafe");
     world.target.recover = Some("1@1".into());
-    // What only the others have is lost, as was accepted.
+    // The writes that only the others have are lost, as was accepted.
     let has: BTreeSet<Write> = world.members[&1].log.iter().copied().collect();
     world.acknowledged = world.acknowledged.intersection(&has).copied().collect();
     for _ in 0..20 {
@@ -156,7 +156,7 @@ fn a_silent_acker_is_taken_out_and_comes_back() {
     world.settle();
 }
 
-/// A member leaves N only after the others have received what it may have acknowledged.
+/// A member leaves N only after the others have received the writes that it may have acknowledged.
 #[test]
 fn a_silent_acker_stays_in_n_until_another_has_what_it_acknowledged() {
     let mut world = World::grown(3);
@@ -190,7 +190,8 @@ fn lost_volumes_are_seeded_again() {
     }
 }
 
-/// The pod of a lost volume may still run and follow. After `deadAfter` its claim and then the pod are deleted, and another one begins.
+/// The pod of a lost volume may still run and follow. After `deadAfter` its claim and then the pod are deleted, and a
+/// new member begins.
 #[test]
 fn a_member_whose_volume_is_lost_begins_again_after_a_while() {
     let mut world = World::grown(3);
@@ -242,7 +243,7 @@ fn a_member_that_refuses_to_follow_stops_nobody_else() {
     assert_eq!(world.held().ackers.len(), 2);
 }
 
-/// `onDiverged: Keep` keeps one member, and the others go on.
+/// `onDiverged: Keep` keeps one member, and the others continue.
 #[test]
 fn a_diverged_member_that_is_kept_stops_nobody_else() {
     let mut world = World::grown(3);
@@ -393,7 +394,7 @@ fn a_replica_that_lacks_what_the_primary_no_longer_sends_is_seeded() {
     assert_eq!((world.held().ackers.len(), world.primary()), (2, 0));
 }
 
-/// What became of a request, and why.
+/// The result of a request, and the reason.
 pub(super) fn request(world: &mut World, text: &str) -> (RequestResult, String) {
     world.target.switch_over = Some(text.into());
     world.settle();
@@ -429,11 +430,11 @@ fn a_requested_switch_over_that_is_not_safe_is_refused_with_the_reason() {
     let long = format!("1@{}", "x".repeat(62));
     for (text, expected) in [
         ("7", "there is no member db-7, or it leaves"),
-        ("01", "the request is neither the ordinal of a member"),
-        ("-1", "the request is neither the ordinal of a member"),
-        ("db-1", "the request is neither the ordinal of a member"),
-        ("1 @a", "the request is not of less than 64 characters of ASCII"),
-        (&*long, "the request is not of less than 64 characters of ASCII"),
+        ("01", "the request must be the ordinal of a member"),
+        ("-1", "the request must be the ordinal of a member"),
+        ("db-1", "the request must be the ordinal of a member"),
+        ("1 @a", "the request must have fewer than 64 characters of ASCII"),
+        (&*long, "the request must have fewer than 64 characters of ASCII"),
     ] {
         let mut world = World::grown(3);
         let (result, why) = request(&mut world, text);
@@ -548,7 +549,7 @@ fn a_new_acker_that_starts_again_at_once_does_not_count() {
     world.halted.clear();
     world.down.insert(0);
     let why = world.stops("FailoverUnsafe");
-    assert!(why.contains("these members have to be heard first: db-2"), "{why}");
+    assert!(why.contains("these members have to answer first: db-2"), "{why}");
     world.down.clear();
     world.slow.clear();
     world.settle();
@@ -574,7 +575,7 @@ fn an_acker_that_ended_in_order_is_heard() {
             assert_eq!((world.held().epoch, world.primary()), (epoch + 1, 2));
         } else {
             let why = world.stops("FailoverUnsafe");
-            assert!(why.contains("these members have to be heard first: db-2"), "{why}");
+            assert!(why.contains("these members have to answer first: db-2"), "{why}");
         }
     }
 }

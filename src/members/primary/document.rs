@@ -67,7 +67,7 @@ impl PrimaryDocument {
                     "spec.primary.tls is missing: name the Secret with the certificates for agentURL".to_owned()
                 );
             }
-            (Some(_), false) => return Err("spec.primary.tls is for an agentURL of https".to_owned()),
+            (Some(_), false) => return Err("spec.primary.tls is only for an agentURL of https".to_owned()),
             _ => {}
         }
         let config_map = raw.config_map.unwrap_or_else(|| format!("{stateful_set}-roles"));
@@ -121,7 +121,7 @@ fn agent_url(text: &str, stateful_set: &str) -> Result<Pattern, String> {
         return Err("spec.primary.agentURL has more than a scheme, a host and a port".to_owned());
     }
     let pattern = Pattern::new(text, stateful_set).map_err(|why| format!("spec.primary.agentURL: {why}"))?;
-    // An address of IPv6 may stand alone, in brackets.
+    // An IPv6 address can be the whole host, in brackets.
     let port = rest.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
     let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
     match pattern.url(0).parse::<http::Uri>() {
@@ -140,7 +140,7 @@ fn unknown(key: &str, given: &str, choice: &str) -> String {
     format!("spec.primary.{key} {:?} is unknown; it is {choice}", bounded(given))
 }
 
-/// What a message repeats of a text.
+/// The part of a text that a message repeats.
 fn bounded(text: &str) -> String {
     text.chars().take(200).collect()
 }
@@ -205,7 +205,7 @@ mod tests {
             ),
             (with(json!({"onDiverged": ""})), "spec.primary.onDiverged \"\" is unknown; it is Reseed or Keep"),
             (with(json!({"configMap": "A b"})), "spec.primary.configMap is not the name of an object"),
-            (with(json!({"tls": {"secretName": "a"}})), "spec.primary.tls is for an agentURL of https"),
+            (with(json!({"tls": {"secretName": "a"}})), "spec.primary.tls is only for an agentURL of https"),
             (
                 with(json!({"agentURL": "https://$(POD).m:1", "tls": {"secretName": "../a"}})),
                 "spec.primary.tls.secretName is not the name of an object",

@@ -21,7 +21,7 @@ const EPOCH: &str = "EPOCH";
 const ACKS: &str = "ACKS";
 const DATA: &str = "DATA";
 
-/// What a member refuses, as it were, that gave no answer when it was asked for its state.
+/// Treated as a refusal: the member did not answer when it was asked for its state.
 const STATE: &str = "state";
 
 /// When a member is looked at again that did not obey, or not yet.
@@ -181,8 +181,8 @@ impl<C> Primary<C> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What an answer to an order means. An order to follow or to be seeded that was refused is left for a while: the others are
-    /// not to wait for it.
+    /// The meaning of an answer to an order. An order to follow or to be seeded that was refused is left for a while:
+    /// the others are not to wait for it.
     fn outcome(&self, ordinal: u32, verb: &Verb, answer: Result<MemberState, Failed>) -> ActionOutcome {
         let (why, passing) = match answer {
             Ok(state) if is_obeyed(verb, &state) => return ActionOutcome::Done,
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn an_order_that_does_not_show_in_the_answer_is_not_repeated_at_once() {
         let fence = Verb::Fence(Order { epoch: 2, number: Some(3), data: "u".into() });
-        let state = MemberState { epoch: 2, number: Some(3), role: Role::Fenced, ..State::default() };
+        let state = MemberState { epoch: 2, number: Some(3), role: Role::Fenced, ..MemberState::default() };
         assert!(is_obeyed(&fence, &state));
         assert!(!is_obeyed(&fence, &MemberState { epoch: 1, ..state.clone() }));
         assert!(!is_obeyed(&fence, &MemberState { number: Some(2), ..state.clone() }));
@@ -300,7 +300,7 @@ mod tests {
             role: Role::Replica,
             source: Some("a".into()),
             acknowledges: true,
-            ..State::default()
+            ..MemberState::default()
         };
         assert!(is_obeyed(&follow, &state));
         assert!(!is_obeyed(&follow, &MemberState { acknowledges: false, ..state.clone() }));

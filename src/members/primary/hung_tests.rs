@@ -102,7 +102,8 @@ fn the_only_member_is_started_again_by_its_agent() {
     assert!(world.passes(30).iter().any(is_unsafe));
 }
 
-/// The primary hangs, and one of two replicas is killed at that time: nobody can take over, and the primary goes on.
+/// The primary hangs, and one of two replicas is killed at that time: no member can take over, and the primary
+/// continues.
 #[test]
 fn a_primary_that_hangs_while_a_replica_is_killed_goes_on_after_a_start() {
     for seed in 0..100 {

@@ -1,10 +1,10 @@
 //! The driver of databases with one primary and replicas. It speaks to an agent in each pod ([`crate::agent::contract`]); it knows
 //! no database.
 //!
-//! - [`state`]: the observed state of a cluster, what is latched, and the actions.
+//! - [`state`]: the observed state of a cluster, the latched state, and the actions.
 //! - [`client`]: requests to agents.
 //! - [`document`]: the declarations of a chart about a cluster.
-//! - [`driver`]: asks the agents, and carries out decisions. [`report`](mod@report): what the status reports.
+//! - [`driver`]: asks the agents, and carries out decisions. [`report`](mod@report): the report in the status.
 //! - [`decide`](mod@decide): the next step: a table of rows, of which the first that applies wins.
 
 pub mod client;

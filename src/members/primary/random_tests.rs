@@ -1,4 +1,4 @@
-//! What may not be lost in the small world, whatever fails and in whatever order orders arrive.
+//! The writes that must not be lost in the small world, with all failures and in any sequence of orders.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! What the status reports of a cluster: who is the primary, what the members are, and whether it is safe to fail over before that is
-//! needed.
+//! The report about a cluster in the status: the primary, the members, and whether it is safe to fail over before that
+//! is needed.
 
 use serde_json::{Map, Value, json};
 
@@ -42,7 +42,7 @@ pub fn report(
     details
 }
 
-/// What the metrics show of a cluster.
+/// The metrics of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sight {
     /// Whether another member can take over; `None` if there is only one.
@@ -55,7 +55,7 @@ pub struct Sight {
     pub members: Vec<MemberSight>,
 }
 
-/// What the metrics show of a member.
+/// The metrics of a member.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberSight {
     /// Its pod.
@@ -64,11 +64,11 @@ pub struct MemberSight {
     pub role: &'static str,
     /// Whether its agent answers.
     pub answers: bool,
-    /// How far it lags behind, in seconds; `None` if that is unknown, or it is no replica.
+    /// How far it lags behind, in seconds; `None` if that is unknown, or if it is not a replica.
     pub lag: Option<f64>,
 }
 
-/// What the metrics show of a cluster.
+/// The metrics of a cluster.
 pub fn sight(settings: &PrimarySettings, workload: &Workload, observed: &ObservedPrimary, latch: &Latch) -> Sight {
     let nothing = Latched::default();
     let held = latch.primary.as_ref().unwrap_or(&nothing);
@@ -142,8 +142,8 @@ fn second(at: i64) -> Value {
     jiff::Timestamp::from_second(at).map_or(Value::Null, |at| format!("{at:.0}").into())
 }
 
-/// Whose database its agent has ended and started again, because it hung: the name of each member, and why. `before` is the part of the
-/// status about the set, with what was known before.
+/// The members whose agent has restarted a database that hung: the name of each member, and why. `before` is the part
+/// of the status about the set, with the earlier facts.
 pub fn restarts(before: Option<&Value>, details: &Map<String, Value>) -> Vec<(String, String)> {
     let of = |members: Option<&Value>, name: &str| {
         let mut all = members.and_then(Value::as_array).into_iter().flatten();
@@ -202,7 +202,8 @@ mod tests {
     fn a_database_that_was_started_again_is_reported_once() {
         let restarted = |at| Some(Restarted { at, why: "it did not answer for 61 seconds".into() });
         let reported = |at: Option<i64>| {
-            let state = MemberState { data: Some("u".into()), restarted: at.and_then(restarted), ..State::default() };
+            let state =
+                MemberState { data: Some("u".into()), restarted: at.and_then(restarted), ..MemberState::default() };
             let observed = seen(BTreeMap::from([(0, state.clone()), (1, MemberState { restarted: None, ..state })]));
             report(&settings(), &Workload::example(3), &observed, &latch(Latched::default()))
         };
@@ -243,7 +244,7 @@ mod tests {
             last: Some(change),
             ..Latched::default()
         };
-        let state = MemberState { data: Some("u".into()), epoch: 2, start: "1".into(), ..State::default() };
+        let state = MemberState { data: Some("u".into()), epoch: 2, start: "1".into(), ..MemberState::default() };
         let primary =
             MemberState { role: Role::Primary, writable: true, version: Some("11.8.9".into()), ..state.clone() };
         let replica = MemberState { role: Role::Replica, receiving: true, lag: Some(1.7), ..state };
@@ -253,7 +254,7 @@ mod tests {
         let expected = json!({
             "primary": "db-1",
             "safeToFailOver": false,
-            "unsafeBecause": "these members have to be heard first: db-2 (connection refused)",
+            "unsafeBecause": "these members have to answer first: db-2 (connection refused)",
             "members": [
                 {"name": "db-0", "role": "Replica", "receiving": true, "lag": 1.0},
                 {"name": "db-1", "role": "Primary", "writable": true, "version": "11.8.9"},

@@ -1,4 +1,4 @@
-//! The observed state of a cluster, what is latched, and the actions.
+//! The observed state of a cluster, the latched state, and the actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,23 +23,23 @@ pub struct PrimarySettings {
     pub dead_after: i64,
     /// Seconds that a replica may lag behind and still serve, and be chosen.
     pub lag: f64,
-    /// What to do when too few members can acknowledge.
+    /// The reaction when too few members can acknowledge.
     pub on_replica_lost: OnReplicaLost,
-    /// What to do with a member that has writes that nobody else has.
+    /// The treatment of a member that has writes that no other member has.
     pub on_diverged: OnDiverged,
 }
 
-/// What to do when too few members can acknowledge.
+/// The reaction when too few members can acknowledge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnReplicaLost {
     /// Writes wait.
     #[default]
     Block,
-    /// Writes go on without acknowledgements. Until a replica is back, there is no fail-over by itself.
+    /// Writes continue without acknowledgements. Until a replica is back, there is no fail-over by itself.
     Degrade,
 }
 
-/// What to do with a member that has writes that nobody else has.
+/// The treatment of a member that has writes that no other member has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDiverged {
     /// It is seeded again. No client was ever acknowledged these writes.
@@ -49,7 +49,7 @@ pub enum OnDiverged {
     Keep,
 }
 
-/// What is latched of a cluster, in the status. It is written before anything that depends on it.
+/// The latched state of a cluster, in the status. It is written before anything that depends on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Latched {
@@ -87,7 +87,7 @@ pub struct Latched {
     /// The last replacement of the primary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<PrimaryChange>,
-    /// The last switch-over that somebody asked for.
+    /// The last switch-over that somebody requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested: Option<Request>,
     /// No switch-over begins before this time, in seconds since 1970: one was given up.
@@ -106,7 +106,7 @@ fn is_zero(number: &u64) -> bool {
 pub struct Returning {
     /// Its new `start`.
     pub start: String,
-    /// What the primary had afterwards.
+    /// The position of the primary afterwards.
     pub position: String,
 }
 
@@ -128,20 +128,20 @@ pub struct PrimaryChange {
     pub why: String,
 }
 
-/// A switch-over that somebody asked for.
+/// A switch-over that somebody requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
     /// The text of the request, cut. The same text is not done twice.
     pub text: String,
-    /// What became of it.
+    /// Its result.
     pub result: RequestResult,
     /// Why it was refused or given up, in words.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<String>,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RequestResult {
     /// The primary hands over.
@@ -150,7 +150,7 @@ pub enum RequestResult {
     Succeeded,
     /// Nothing was done.
     Refused,
-    /// It did not succeed. The primary goes on, or was lost meanwhile.
+    /// It did not succeed. The primary continues, or was lost meanwhile.
     GivenUp,
 }
 
@@ -181,7 +181,8 @@ pub enum ChangeKind {
 pub struct Leaving {
     /// Its ordinal.
     pub ordinal: u32,
-    /// What the primary had when this member could acknowledge no more. The others need all of it before N is smaller.
+    /// The position of the primary when this member could no longer acknowledge. The others need all of it before N is
+    /// smaller.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub position: Option<String>,
 }
@@ -191,7 +192,7 @@ pub struct Leaving {
 pub struct ObservedPrimary {
     /// The content of the `ConfigMap` of roles; an error if it could not be read.
     pub roles: Result<Option<Roles>, String>,
-    /// The answers of the agents by ordinal. The primary was asked last: what a replica has, the primary has too.
+    /// The answers of the agents by ordinal. The primary was asked last, so it has everything that a replica has.
     pub answers: BTreeMap<u32, MemberState>,
     /// Why an agent gave no answer, by ordinal.
     pub silent: BTreeMap<u32, String>,
@@ -209,7 +210,7 @@ pub struct Refused {
     pub passing: bool,
 }
 
-/// What a pod reads when its container starts.
+/// The data that a pod reads when its container starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
     /// `PRIMARY`: the name of the primary's pod; empty while there is none.

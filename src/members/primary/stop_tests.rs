@@ -1,4 +1,5 @@
-//! What the operator does not touch, what it stops for, and who follows first, in the small world (docs/design/primary.md).
+//! The state that the operator does not touch, the causes for which it stops, and the member that follows first, in the
+//! small world (docs/design/primary.md).
 
 use super::state::PrimaryAction;
 use super::world_tests::{SimulatedMember, World};
@@ -8,11 +9,12 @@ use crate::members::driver::MemberStep;
 #[test]
 fn volumes_that_are_there_already_are_taken_only_if_the_chart_says_so() {
     let mut world = World::new(3);
-    world
-        .members
-        .insert(2, SimulatedMember { data: Some("u".into()), log: vec![(2, 1)], applied: 1, ..Member::default() });
+    world.members.insert(
+        2,
+        SimulatedMember { data: Some("u".into()), log: vec![(2, 1)], applied: 1, ..SimulatedMember::default() },
+    );
     let why = world.stops("OrphanedVolumes");
-    assert!(why.contains("claims of db are there already"), "{why}");
+    assert!(why.contains("claims of db already exist"), "{why}");
     assert_eq!((world.replicas, &world.roles), (0, &None));
     world.target.adopt_claims = true;
     world.settle();
@@ -69,7 +71,7 @@ fn of_two_members_with_writes_that_the_other_lacks_none_becomes_the_primary() {
     let why = world.stops("Diverged");
     assert!(why.contains("db-1") && why.contains("db-2"), "{why}");
     assert_eq!(world.held().ordinal, None);
-    // A person deletes the claim and the pod of one, and says that the other goes on.
+    // A person deletes the claim and the pod of one, and requests that the other continues.
     world.destroy(2);
     let why = world.stops("FailoverUnsafe");
     assert!(why.contains("force-new-cluster=2@1"), "{why}");

@@ -25,10 +25,10 @@ pub(super) struct SimulatedMember {
     pub acks: u32,
     /// How many acknowledgements everything has.
     pub reported: u32,
-    /// The length of the log when more acknowledgements were asked for.
+    /// The length of the log when more acknowledgements were requested.
     pub marker: usize,
     pub admitted: Vec<String>,
-    /// What it received, and how much of that it has applied.
+    /// The writes that it received, and the part that it has applied.
     pub log: Vec<Write>,
     pub applied: usize,
     pub diverged: bool,

@@ -45,7 +45,7 @@ pub(super) struct World {
     pub stubborn: BTreeSet<u32>,
     /// Replicas that receive, and do not apply.
     pub halted: BTreeSet<u32>,
-    /// What the primary can no longer send.
+    /// The writes that the primary can no longer send.
     pub purged: Position,
     /// Members whose databases do not start.
     pub broken: BTreeSet<u32>,
@@ -59,7 +59,7 @@ pub(super) struct World {
     ending: BTreeSet<u32>,
     /// Members without data whose volumes have something else.
     pub foreign: BTreeSet<u32>,
-    /// What they refused.
+    /// The orders that they refused.
     pub(super) refused: BTreeMap<(u32, &'static str), Refused>,
     pub acknowledged: BTreeSet<Write>,
     /// Writes whose clients wait for an answer.
@@ -218,7 +218,7 @@ impl World {
             hangs: self.hung.contains(&k),
             restarts_in: self.restarts_in(k),
             problem,
-            ..State::default()
+            ..MemberState::default()
         }
     }
 
@@ -314,7 +314,7 @@ impl World {
         if self.members.contains_key(&k) {
             return;
         }
-        let mut member = SimulatedMember { starts: 1, ..Member::default() };
+        let mut member = SimulatedMember { starts: 1, ..SimulatedMember::default() };
         let roles = self.roles.clone().unwrap_or_default();
         if roles.primary == format!("db-{k}") && roles.data.is_empty() {
             member.data = Some("u".into());
@@ -331,7 +331,7 @@ impl World {
         member.continues.clear();
         let waits = member.role == Role::Primary && member.acks > 0;
         if !waits && !member.held {
-            // What was received and not applied is gone.
+            // Writes that were received and not applied are gone.
             member.log.truncate(member.applied);
         }
         member.held |= waits;
@@ -357,7 +357,7 @@ impl World {
     pub fn destroy(&mut self, k: u32) {
         self.crash(k);
         let starts = self.members[&k].starts;
-        self.members.insert(k, SimulatedMember { starts, ..Member::default() });
+        self.members.insert(k, SimulatedMember { starts, ..SimulatedMember::default() });
     }
 
     /// An order that was on its way arrives.
@@ -434,7 +434,7 @@ impl World {
                 let source = order.source.split(['-', '.']).nth(1).unwrap().parse().unwrap();
                 let asked = (Role::Replica, Some(source), order.acknowledge);
                 if (member.role, member.source, member.acknowledges) != asked && member.applied < member.log.len() {
-                    // What was received and not applied is received again.
+                    // Writes that were received and not applied are received again.
                     member.log.truncate(member.applied);
                     member.starts += 1;
                     member.continues.clear();
@@ -449,7 +449,7 @@ impl World {
             }
             Verb::Demote(_) if member.role != Role::Primary => {}
             Verb::Demote(_) => {
-                // It waits for what is open.
+                // It waits for open commits.
                 self.receive();
                 self.acknowledge(k);
                 if self.open.iter().all(|(primary, _)| *primary != k) {
@@ -473,7 +473,7 @@ impl World {
                     starts: member.starts + 1,
                     applied: log.len(),
                     log,
-                    ..Member::default()
+                    ..SimulatedMember::default()
                 };
             }
             Verb::Reload(_) => {}
@@ -565,7 +565,7 @@ impl World {
         })
     }
 
-    /// A person accepts the loss that a step offers. What the chosen member lacks counts as lost.
+    /// A person accepts the loss that a step offers. Writes that the chosen member lacks count as lost.
     pub fn accept(&mut self) {
         let MemberStep::Stop { reason: "FailoverUnsafe", why } = self.pass(false) else {
             panic!("{}", self.last_steps())

@@ -1,7 +1,7 @@
-//! What no patch may change: the identity of an object and its owner.
+//! The fields that no patch is allowed to change: the identity of an object and its owner.
 //!
-//! The namespace, the owner and the finalizers of an object decide what the operator's rights are used for and what is deleted with a
-//! release. So only the chart and the operator set them.
+//! The namespace, the owner and the finalizers of an object decide for which actions the operator's rights are used,
+//! and which objects are deleted with a release. So only the chart and the operator set them.
 
 use serde_json::{Map, Value};
 

@@ -103,7 +103,7 @@ fn nothing(path: &str) -> String {
 
 /// The parent of what a path names, and the last part of the path.
 fn parent<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), String> {
-    let (above, last) = path.rsplit_once('/').ok_or_else(|| format!("{path:?} is no path"))?;
+    let (above, last) = path.rsplit_once('/').ok_or_else(|| format!("{path:?} is not a path"))?;
     let place = document.pointer_mut(above).ok_or_else(|| nothing(path))?;
     Ok((place, last.replace("~1", "/").replace("~0", "~")))
 }

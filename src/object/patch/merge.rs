@@ -40,7 +40,7 @@ pub fn merge(
         Some("delete") => return Ok(None),
         Some("replace") => return Ok(Some(cleaned(patch))),
         None | Some("merge") => {}
-        Some(_) => return Err(format!("{DIRECTIVE} is none of delete, replace and merge")),
+        Some(_) => return Err(format!("{DIRECTIVE} must be one of delete, replace and merge")),
     }
     for value in base.values() {
         super::copied(value)?;
@@ -103,10 +103,10 @@ fn list(name: &str, base: &[Value], patch: &[Value], built_in: bool) -> Result<V
     }
     let Some(keys) = keys(name, patch, built_in) else { return Ok(patch.to_vec()) };
     let mut left: Vec<&Value> = base.iter().collect();
-    // As kustomize: what the patch names comes first, in its order.
+    // As kustomize: the items that the patch names come first, in its order.
     let mut merged = Vec::new();
     for item in patch {
-        // Each item is searched among all that are left.
+        // Each item is searched among all remaining items.
         budget::work_of(left.len()).map_err(super::spent)?;
         let at = left.iter().position(|below| is_same(below, item, keys));
         let below = at.map(|at| left.remove(at));

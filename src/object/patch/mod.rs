@@ -86,7 +86,7 @@ pub fn parse_text(text: &str) -> Result<Vec<Patch>, String> {
 fn parse_one(item: &Value, values: &mut usize) -> Result<Patch, String> {
     let fields = item.as_object().ok_or("a patch is not an object")?;
     if let Some(unknown) = fields.keys().find(|k| !["patch", "target"].contains(&k.as_str())) {
-        return Err(format!("unknown field {unknown:?}; there are patch and target"));
+        return Err(format!("unknown field {unknown:?}; the fields are patch and target"));
     }
     let target = fields.get("target").filter(|t| !t.is_null()).map(PatchTarget::parse).transpose()?;
     let content = match fields.get("patch") {
@@ -229,7 +229,7 @@ fn patched(object: &Object, content: &Content) -> Result<Option<Object>, String>
             for operation in operations {
                 bytes += operation.apply(&mut value).map_err(|e| format!("{}: {e}", what()))?;
                 if bytes > bounds::OBJECT && !harm::is_unlimited() {
-                    return Err(format!("{}: patches make more than {} bytes of it", what(), bounds::OBJECT));
+                    return Err(format!("{}: patches make it larger than {} bytes", what(), bounds::OBJECT));
                 }
             }
             match value {
@@ -239,7 +239,7 @@ fn patched(object: &Object, content: &Content) -> Result<Option<Object>, String>
         }
     };
     if let Some(field) = identity::changed(&object.body, &body) {
-        return Err(format!("{}: a patch may not change {field}", what()));
+        return Err(format!("{}: a patch must not change {field}", what()));
     }
     Object::from_body(body).map(Some).map_err(|e| format!("{}: after a patch: {e}", what()))
 }
@@ -377,12 +377,12 @@ mod tests {
         ] {
             let patches = json!([{"target": {"kind": "Deployment"}, "patch": [operation]}]);
             let refused = patched(&patches, &deployment()).unwrap_err();
-            assert_eq!(refused, format!("Deployment web: a patch may not change {field}"), "{operation}");
+            assert_eq!(refused, format!("Deployment web: a patch must not change {field}"), "{operation}");
         }
         let merges = json!([{"target": {}, "patch": {"metadata": {"finalizers": ["a/b"]}}}]);
         assert_eq!(
             patched(&merges, &deployment()).unwrap_err(),
-            "Deployment web: a patch may not change metadata.finalizers"
+            "Deployment web: a patch must not change metadata.finalizers"
         );
     }
 
@@ -398,7 +398,7 @@ mod tests {
             (json!([{"target": {"nmae": "x"}, "patch": {}}]), "target: unknown field \"nmae\""),
             (
                 json!([{"target": {"name": "("}, "patch": {}}]),
-                "target: name is no regular expression with less than 20 groups in groups",
+                "target: name is not a regular expression with less than 20 groups in groups",
             ),
             (json!([{"target": target, "patch": [{"op": "jump", "path": "/a"}]}]), "there is no operation \"jump\""),
             (

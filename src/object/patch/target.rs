@@ -99,7 +99,7 @@ impl Expression {
                 Ok(Self { regex, steps })
             }
             Err(regex::Error::CompiledTooBig(limit)) => Err(format!("becomes larger than {limit} bytes")),
-            Err(_) => Err(format!("is no regular expression with less than {} groups in groups", bounds::GROUPS)),
+            Err(_) => Err(format!("is not a regular expression with fewer than {} groups in groups", bounds::GROUPS)),
         }
     }
 
@@ -152,7 +152,7 @@ fn requirement(term: &str) -> Result<Requirement, String> {
     let of = |key: &str, values: Option<Vec<String>>, negated: bool| {
         let key = key.trim().to_owned();
         if key.is_empty() || key.contains([' ', '(', ')']) {
-            return Err(format!("target: {term:?} is no term of a selector"));
+            return Err(format!("target: {term:?} is not a term of a selector"));
         }
         Ok(Requirement { key, values, negated })
     };
@@ -164,7 +164,8 @@ fn requirement(term: &str) -> Result<Requirement, String> {
         return of(key, one(value), false);
     }
     if let Some(list) = term.strip_suffix(')') {
-        let (head, list) = list.split_once('(').ok_or_else(|| format!("target: {term:?} is no term of a selector"))?;
+        let (head, list) =
+            list.split_once('(').ok_or_else(|| format!("target: {term:?} is not a term of a selector"))?;
         let values = Some(list.split(',').map(|v| v.trim().to_owned()).collect());
         if let Some(key) = head.trim_end().strip_suffix(" notin") {
             return of(key, values, true);

@@ -46,7 +46,7 @@ pub fn see(kept: &mut StoredOperations, operations: &Operations, request: Option
     }
 }
 
-/// What begins now.
+/// The operation that begins now.
 pub fn begin(
     operations: &Operations,
     kept: &StoredOperations,
@@ -96,8 +96,8 @@ pub fn unknown(operations: &Operations, kept: &StoredOperations, request: Option
     let names: Vec<&str> = operations.names().into_iter().collect();
     Some(match names.as_slice() {
         [] => format!("there is no operation {name:?}: the chart has none"),
-        [only] => format!("there is no operation {name:?}; there is {only}"),
-        _ => format!("there is no operation {name:?}; there are {}", names.join(", ")),
+        [only] => format!("there is no operation {name:?}; the chart has {only}"),
+        _ => format!("there is no operation {name:?}; the chart has {}", names.join(", ")),
     })
 }
 

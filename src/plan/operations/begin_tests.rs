@@ -47,7 +47,7 @@ fn it_waits_while_something_else_is_done() {
 #[test]
 fn a_request_for_what_there_is_not_says_what_there_is_and_holds_up_no_schedule() {
     let said = |operations: &Operations, request| unknown(operations, &StoredOperations::default(), request);
-    let expected = "there is no operation \"chekc\"; there are backup, check";
+    let expected = "there is no operation \"chekc\"; the chart has backup, check";
     assert_eq!(said(&operations(), Some("chekc@1")).as_deref(), Some(expected));
     assert_eq!(said(&operations(), Some("check@1")), None);
     let none = Operations::default();
@@ -78,7 +78,7 @@ fn what_was_due_before_a_schedule_was_known_is_not_made_up_for() {
     let mut kept = seen(NOW - 100_000);
     see(&mut kept, &other, None, NOW);
     assert_eq!(begin(&other, &kept, None, false, NOW), Begin::Nothing);
-    // An operation that the chart does not have any more is forgotten.
+    // An operation that the chart no longer has is forgotten.
     see(&mut kept, &Operations::default(), None, NOW);
     assert_eq!(kept, StoredOperations::default());
 }

@@ -40,7 +40,7 @@ struct Fields {
     both_days: bool,
 }
 
-/// What a field may be.
+/// The allowed values of a field.
 struct Bounds {
     name: &'static str,
     least: u32,
@@ -66,7 +66,7 @@ impl Cron {
     /// Reads a schedule; `zone` is a name of the tz database, empty for UTC. Errors say what is wrong, and with which field.
     pub fn parse(text: &str, zone: &str) -> Result<Self, String> {
         if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
-            return Err(format!("{text:?}: the time zone stands in an annotation of its own"));
+            return Err(format!("{text:?}: set the time zone in its own annotation"));
         }
         Ok(Self { times: times(text)?, zone: time_zone(zone)? })
     }
@@ -201,7 +201,7 @@ fn time_zone(name: &str) -> Result<TimeZone, String> {
     }
     // jiff ignores the case of a name, but Kubernetes does not.
     let zone = TimeZone::get(name).ok().filter(|zone| zone.iana_name() == Some(name));
-    zone.ok_or_else(|| format!("{name:?} is no time zone; one is Europe/Berlin"))
+    zone.ok_or_else(|| format!("{name:?} is not a time zone; an example is Europe/Berlin"))
 }
 
 fn times(text: &str) -> Result<Times, String> {
@@ -216,7 +216,7 @@ fn times(text: &str) -> Result<Times, String> {
                 let seconds = duration::parse(every)?.as_secs().max(1);
                 return i64::try_from(seconds).map(Times::Every).map_err(|e| e.to_string());
             }
-            None if text.starts_with('@') => return Err(format!("{text:?} is no schedule; one is @hourly")),
+            None if text.starts_with('@') => return Err(format!("{text:?} is not a schedule; an example is @hourly")),
             None => text,
         },
     };
@@ -294,7 +294,7 @@ fn value(text: &str, bounds: &Bounds) -> Result<u32, String> {
 
 fn number(text: &str) -> Result<u32, String> {
     // A larger number exceeds every bound. As a step it selects the first value only.
-    let number: i64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    let number: i64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
     u32::try_from(number.min(1 << 20)).map_err(|_| format!("{text:?} is negative"))
 }
 

@@ -1,4 +1,4 @@
-//! What github.com/robfig/cron v3.0.1 said, recorded in `tests/data/cron.jsonl`.
+//! The answers of github.com/robfig/cron v3.0.1, recorded in `tests/data/cron.jsonl`.
 
 use super::Cron;
 use serde_json::Value;
@@ -48,9 +48,9 @@ fn a_refusal_names_the_field_and_what_it_may_be() {
     for (text, zone, expected) in [
         ("* * *", "", r#""* * *" has 3 fields; a schedule has five"#),
         ("61 * * * *", "", r#""61 * * * *": minute "61": it goes from 0 to 59"#),
-        ("* * * foo *", "", r#""* * * foo *": month "foo": "foo" is no number"#),
-        ("CRON_TZ=UTC * * * * *", "", r#""CRON_TZ=UTC * * * * *": the time zone stands in an annotation of its own"#),
-        ("@hourly", "europe/berlin", r#""europe/berlin" is no time zone; one is Europe/Berlin"#),
+        ("* * * foo *", "", r#""* * * foo *": month "foo": "foo" is not a number"#),
+        ("CRON_TZ=UTC * * * * *", "", r#""CRON_TZ=UTC * * * * *": set the time zone in its own annotation"#),
+        ("@hourly", "europe/berlin", r#""europe/berlin" is not a time zone; an example is Europe/Berlin"#),
     ] {
         assert_eq!(Cron::parse(text, zone).unwrap_err(), expected);
     }

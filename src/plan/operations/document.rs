@@ -24,7 +24,7 @@ pub const SCHEDULE: &str = names::SCHEDULE;
 pub const TIME_ZONE: &str = names::TIME_ZONE;
 /// Annotation of such an object: how long it may run, in place of the timeout of the release.
 pub const TIMEOUT: &str = names::OPERATION_TIMEOUT;
-/// Characters of a name: it becomes a key of the status and stands in messages.
+/// Characters of a name: it becomes a key of the status and appears in messages.
 const MAX_NAME: usize = 63;
 /// Bytes that the annotation may take: the inventory and the members are in the same 256 KiB.
 const MAX_ENCODED: usize = 10 << 10;
@@ -166,9 +166,12 @@ fn read(hook: &render::Hook, objects: &[Object]) -> Result<Hook, String> {
     let name = |event: &String| match event.strip_prefix(PREFIX) {
         Some(name) if is_name(name) => Ok(name.to_owned()),
         Some(name) => Err(format!(
-            "{name:?} is no name of an operation: lower-case letters, digits and dashes, {MAX_NAME} at most"
+            "{name:?} is not a name of an operation, which has lower-case letters, digits and dashes, {MAX_NAME} at \
+             most"
         )),
-        None => Err(format!("it is also for {event:?}, and Helm passes over all of it: make two of it")),
+        None => {
+            Err(format!("it is also for {event:?}, and then Helm ignores the whole object: make two objects of it"))
+        }
     };
     let mut operations = hook.events.iter().map(name).collect::<Result<Vec<_>, _>>()?;
     operations.dedup();
@@ -188,7 +191,7 @@ fn read(hook: &render::Hook, objects: &[Object]) -> Result<Hook, String> {
     let schedule = match (annotation(SCHEDULE), annotation(TIME_ZONE)) {
         (Some(text), zone) => Some(Schedule { text, time_zone: zone.unwrap_or_default() }),
         (None, None) => None,
-        (None, Some(_)) => return Err(format!("its annotation {TIME_ZONE} is for one with {SCHEDULE}")),
+        (None, Some(_)) => return Err(format!("its annotation {TIME_ZONE} needs the annotation {SCHEDULE}")),
     };
     if let Some(schedule) = &schedule {
         schedule.times().map_err(|why| format!("annotation {SCHEDULE}: {why}"))?;

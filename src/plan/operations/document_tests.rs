@@ -52,11 +52,13 @@ fn what_cannot_be_is_refused_in_words() {
     let table = [
         (
             vec![job("a", "operation/x,post-install", &[])],
-            r#"operation hook Job a: it is also for "post-install", and Helm passes over all of it: make two of it"#,
+            "operation hook Job a: it is also for \"post-install\", and then Helm ignores the whole object: make two \
+             objects of it",
         ),
         (
             vec![job("a", "operation/", &[])],
-            "operation hook Job a: \"\" is no name of an operation: lower-case letters, digits and dashes, 63 at most",
+            "operation hook Job a: \"\" is not a name of an operation, which has lower-case letters, digits and \
+             dashes, 63 at most",
         ),
         (
             vec![job("a", "operation/x", &schedule("soon"))],
@@ -64,7 +66,7 @@ fn what_cannot_be_is_refused_in_words() {
         ),
         (
             vec![job("a", "operation/x", &[("tillerman.dev/time-zone", "Europe/Berlin")])],
-            "operation hook Job a: its annotation tillerman.dev/time-zone is for one with tillerman.dev/schedule",
+            "operation hook Job a: its annotation tillerman.dev/time-zone needs the annotation tillerman.dev/schedule",
         ),
         (
             vec![job("a", "operation/x", &schedule("@daily")), job("b", "operation/x", &schedule("@hourly"))],

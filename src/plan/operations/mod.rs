@@ -1,16 +1,16 @@
 //! Operations, also called day two: actions that a chart offers on its release, such as a backup. They are hooks with the name
 //! `operation/NAME`. An annotation of the custom resource or a schedule starts them.
 //!
-//! The status says which operation runs and how each went. The objects show how far it is. Time decides nothing but
-//! schedules and timeouts, so every crash is the same as a pass that ended there.
+//! The status says which operation runs and how each went. The objects show how far it is. Time decides only schedules
+//! and timeouts, so every crash is the same as a pass that ended there.
 //!
 //! - [`document`]: what a chart says of them.
 //! - [`cron`]: when a schedule is due.
-//! - [`state`]: what the status remembers.
+//! - [`state`]: the facts that the status keeps.
 //! - [`begin`]: whether one begins, and which.
 //! - [`run`]: the objects of the one that runs.
 //! - [`next`](mod@next): the next step of it.
-//! - [`status`](mod@status): what the status says.
+//! - [`status`](mod@status): the text of the status.
 
 pub mod begin;
 pub mod cron;

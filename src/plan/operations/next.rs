@@ -21,7 +21,7 @@ pub struct View<'a> {
     pub operations: &'a Operations,
     /// The one that runs.
     pub running: &'a Running,
-    /// Its objects in their order; empty when the release does not have it any more.
+    /// Its objects in their order; empty when the release no longer has it.
     pub placed: &'a [Placed],
     /// The objects of the release as they are.
     pub live: &'a Objects,
@@ -71,7 +71,7 @@ pub enum OperationStep {
 pub struct Trouble {
     /// Its index.
     pub hook: usize,
-    /// What it says of itself.
+    /// Its own message.
     pub why: Text,
     /// It timed out.
     pub late: bool,
@@ -79,10 +79,10 @@ pub struct Trouble {
     pub created: i64,
 }
 
-/// What its pods say.
+/// The state of its pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodsSaid {
-    /// What the object says of itself, masked like the rest.
+    /// The object's own message, masked like the rest.
     pub why: String,
     /// How the container that counts came out.
     pub exit: Option<Exit>,
@@ -103,7 +103,7 @@ pub fn next(view: &View<'_>) -> OperationStep {
 fn forward(view: &View<'_>) -> OperationStep {
     let View { running, placed, live, now, .. } = *view;
     if placed.is_empty() {
-        let why = format!("the release has no operation {} any more", running.name);
+        let why = format!("the release no longer has an operation {}", running.name);
         return OperationStep::Remember(ended(running, OperationResult::Failed, why));
     }
     if let Some(step) = outdated(view) {
@@ -159,7 +159,7 @@ fn outdated(view: &View<'_>) -> Option<OperationStep> {
     })
 }
 
-/// Nothing of it runs any more. Its delete policies decide what is deleted.
+/// No part of it runs now. Its delete policies decide what is deleted.
 fn clear(view: &View<'_>, ended: &Ended) -> OperationStep {
     let mark = Mark::of(view.running);
     for (id, live) in view.live {
@@ -184,7 +184,7 @@ fn ended(running: &Running, result: OperationResult, message: String) -> Running
     Running { ended: Some(Ended { result, message }), not_before: None, ..running.clone() }
 }
 
-/// What is remembered of an object that failed.
+/// The part of a failed object that is stored.
 pub fn judge(view: &View<'_>, trouble: &Trouble, said: &PodsSaid) -> Running {
     let running = view.running;
     let placed = view.placed.get(trouble.hook);

@@ -51,11 +51,11 @@ impl Mark {
 /// An object of the operation that runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placed {
-    /// What the chart says.
+    /// As the chart has it.
     pub hook: Hook,
     /// Its object in this run.
     pub id: ObjectId,
-    /// What is sent.
+    /// The body that is sent.
     pub body: Map<String, Value>,
 }
 

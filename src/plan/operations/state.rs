@@ -1,4 +1,4 @@
-//! What only the status of the custom resource remembers of operations.
+//! The facts about operations that only the status of the custom resource keeps.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct StoredOperations {
 pub struct Running {
     /// Its name.
     pub name: String,
-    /// The annotation that asked for it.
+    /// The annotation that requested it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
     /// Or when it was due.
@@ -84,7 +84,7 @@ pub struct Last {
     /// When it was due last and began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_schedule_time: Option<String>,
-    /// The annotation that asked for the last run.
+    /// The annotation that requested the last run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
     /// When the last run began.

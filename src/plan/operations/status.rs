@@ -1,4 +1,5 @@
-//! What the status says of operations. It follows from what is remembered and what the pass did. Nothing is decided from it.
+//! The part of the status about operations. It follows from the stored state and the actions of the pass. Nothing is
+//! decided from it.
 
 use serde_json::{Map, Value, json};
 
@@ -10,13 +11,13 @@ use crate::object::conditions::bound;
 /// For the status.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OperationsStatus {
-    /// What is remembered from now on.
+    /// The state to store.
     pub kept: StoredOperations,
     /// `status.plan`; none: as before.
     pub plan: Option<Value>,
     /// Why one failed: reason and message.
     pub failed: Option<(&'static str, String)>,
-    /// What one waits for before it begins: reason and message.
+    /// Why an operation waits before it begins: reason and message.
     pub pending: Option<(&'static str, String)>,
     /// Other work that waits until the operation is over.
     pub holds: bool,
@@ -38,7 +39,7 @@ pub fn enter(status: &mut Map<String, Value>, told: &OperationsStatus) {
     }
 }
 
-/// The plan of the operation that runs, with what is done in the present phase.
+/// The plan of the operation that runs, with the finished steps of the present phase.
 pub fn plan(operations: &Operations, running: &Running, step: &str, state: StepState) -> Value {
     let phase = |(at, hook): (usize, _)| {
         let (name, at) = (named(hook), u32::try_from(at).unwrap_or(u32::MAX));

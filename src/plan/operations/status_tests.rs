@@ -1,4 +1,4 @@
-//! What the status says, step by step.
+//! The status, step by step.
 
 use super::{StepState, failed, finished, over, plan};
 use crate::plan::operations::document::Operations;

@@ -7,11 +7,12 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::object::{Gvk, ObjectId, metadata};
 
-/// What the API server says of a claim whose class does not allow it (the admission plugin `PersistentVolumeClaimResize`).
+/// The API server's message about a claim whose class does not allow it (the admission plugin
+/// `PersistentVolumeClaimResize`).
 const NOT_RESIZED: &str = "only dynamically provisioned pvc can be resized";
 
-/// Gives the claims of a StatefulSet their new sizes, by the names of their templates. What was done before it was interrupted is done
-/// again, and changes nothing. The error names the first claim that cannot be made larger.
+/// Gives the claims of a StatefulSet their new sizes, by the names of their templates. Steps that were done before an
+/// interruption are repeated, and change nothing. The error names the first claim that cannot be made larger.
 pub async fn enlarge(
     cluster: &Cluster,
     set: &ObjectId,

@@ -26,7 +26,7 @@ use crate::release::record::{HookRecord, LastRun, Phase};
 /// The most records that are read to learn whether a hook of Helm made an object.
 const READ: usize = 10;
 
-/// What can be done about an object of somebody else that has the name of a hook's object.
+/// The remedy if an object of another owner has the name of a hook's object.
 pub const REMEDY: &str = "delete or rename that object, or give the chart's object another name";
 
 /// Seconds until the next look at an object that is being deleted, if no event arrives earlier.
@@ -164,9 +164,9 @@ impl PlanRun<'_> {
                 }
                 Ok(None) => {}
                 Err(error) if error.reason() == "Forbidden" => {
-                    why = why.and("; what it wrote is not known: ").and(error.text());
+                    why = why.and("; its log cannot be read: ").and(error.text());
                 }
-                Err(error) => tracing::info!(%error, hook = %hook.id, "what a failed hook wrote is not known"),
+                Err(error) => tracing::info!(%error, hook = %hook.id, "cannot read the log of a failed hook"),
             }
         }
         let error = Error::Hook { event, hook: hook.id.to_string(), why, timeout };
@@ -234,7 +234,7 @@ impl PlanRun<'_> {
 enum Room {
     /// The object of that name is this run of the hook.
     ThisRun(Value),
-    /// No object has the name any more.
+    /// No object has the name now.
     Free,
     /// An object of the release has the name, and is updated.
     Taken(Value),

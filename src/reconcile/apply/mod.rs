@@ -31,7 +31,7 @@ use crate::release::secret::Revision;
 use crate::release::status_fields::StatusFields;
 use objects::{AppliedObject, Notice, Objects};
 
-/// What a pass is going to do, and the data that it needs for it.
+/// The work of a pass, and the data that it needs.
 pub struct Planned {
     plan: Plan,
     prepared: Prepared,
@@ -44,11 +44,11 @@ impl Planned {
     }
 }
 
-/// What a pass did with the objects of a release.
+/// The changes that a pass made to the objects of a release.
 pub struct Applied {
     /// The purpose of the plan.
     pub verb: Verb,
-    /// What was rendered, if a chart was rendered.
+    /// The result of the rendering, if a chart was rendered.
     pub prepared: Prepared,
     /// The objects that changed on the server. An apply that changed nothing does not count.
     pub changed: Vec<ObjectId>,
@@ -60,11 +60,11 @@ pub struct Applied {
     pub finished: bool,
     /// The revision that the plan was for.
     pub revision: u64,
-    /// What the pass would have done without `dry-run`.
+    /// The changes that the pass would have made without `dry-run`.
     pub dry_run: Option<String>,
     /// The number of chunks of a new record that is too large for one Secret; 0 if it was not cut.
     pub chunks: usize,
-    /// What the release waits for, if it cannot continue.
+    /// The condition that the release waits for, if it cannot continue.
     pub waiting: Option<Waiting>,
     /// Why the pass stopped, if it did.
     pub error: Option<Error>,
@@ -92,7 +92,7 @@ impl Applied {
 /// Something that a release waits for. A watch notices when it is there.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    /// What the release waits for.
+    /// The condition that the release waits for.
     pub what: Text,
     /// The latest time of the next look, in seconds since 1970.
     pub until: i64,
@@ -324,7 +324,7 @@ impl<'a> PlanRun<'a> {
         Ok(())
     }
 
-    /// The patch contains the whole list of finalizers. The resourceVersion makes it fail if somebody else has changed
+    /// The patch contains the whole list of finalizers. The resourceVersion makes it fail if another client has changed
     /// the list.
     async fn patch_cr(&mut self, mut metadata: Value) -> Result<(), Error> {
         let version =

@@ -69,7 +69,7 @@ pub struct AppliedObject {
     pub notices: Vec<Notice>,
 }
 
-/// What an apply would do.
+/// The effect of an apply.
 pub enum Tried {
     /// The object would be so.
     Applied(Value),
@@ -310,7 +310,7 @@ impl<'a> Objects<'a> {
         let ours = |r: &&Value| r.get("uid").and_then(Value::as_str) == Some(&*self.observed.owner.uid);
         let owners = meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
         let left: Vec<&Value> = owners.filter(|r| !ours(r)).collect();
-        // The patch contains the whole list of owners. The resourceVersion makes it fail if somebody else has changed
+        // The patch contains the whole list of owners. The resourceVersion makes it fail if another client has changed
         // the list.
         let patch = json!({"metadata": {"ownerReferences": left, "resourceVersion": meta.get("resourceVersion")}});
         match self.observed.cluster.merge::<Value>(&resource, id, &patch, None).await {
@@ -329,7 +329,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Whose an object is.
+/// The owner of an object.
 pub fn claim(object: &Value, observed: &Observed, ctx: &Context) -> Ownership {
     let is_live = |namespace: &str, release: &str| ctx.cache.is_live(namespace, release);
     ownership(metadata(object), &observed.owner, observed.facts.switches.take_ownership, is_live)
@@ -342,7 +342,7 @@ pub fn is_nobodys(object: &Value, observed: &Observed, ctx: &Context) -> bool {
 }
 
 /// Updates an object of a hook or an operation that an earlier run left, as Helm does where the policy before-hook-creation is missing:
-/// what the chart no longer writes is removed, and what others added stays.
+/// fields that the chart no longer has are removed, and fields that other clients added stay.
 pub async fn update_beside(
     observed: &Observed,
     resource: &Resource,
@@ -418,7 +418,7 @@ impl One<'_> {
         self.body = Cow::Owned(reshaped.body);
         if !owners.is_empty() {
             let text = format!(
-                "{} does not go with what the chart says and is removed; it had been set by {}",
+                "{} conflicts with the chart and is removed; {} had set it",
                 reshaped.paths.join(", "),
                 owners.join(", ")
             );
@@ -534,7 +534,7 @@ impl One<'_> {
     }
 
     fn note_mended(&mut self, what: &str) {
-        let bare = "the API server does not take a part of it as the chart has it";
+        let bare = "the API server does not accept a part of the object as the chart has it";
         let text = Text::foreign_or(what.to_owned(), bare);
         let notice = Notice { reason: "ManifestMended", text, warning: true };
         if !self.notices.contains(&notice) {
@@ -635,7 +635,8 @@ impl One<'_> {
             match self.objects.observed.cluster.list(&resource, namespace, "").await {
                 Ok(all) => self.is_autoscaled |= all.iter().any(|autoscaler| scales(&kind.kind, autoscaler, id)),
                 // Without the right to read them, only those of the release are known.
-                Err(error) if error.is_forbidden() => tracing::debug!(%error, "autoscalers of others are not known"),
+                Err(error) if error.is_forbidden() => tracing::debug!(%error, "autoscalers of other clients are not \
+                     known"),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -705,10 +706,8 @@ impl One<'_> {
         };
         let (before, now) = (Value::Object(before.body.clone()), Value::Object(self.object.body.clone()));
         for survivor in managers::survivors(managed(answer), &before, &now) {
-            let text = format!(
-                "the chart does not have {} any more, and it stays because {} owns it",
-                survivor.path, survivor.manager
-            );
+            let text =
+                format!("the chart no longer has {}, and it stays because {} owns it", survivor.path, survivor.manager);
             self.notices.push(Notice { reason: "FieldStays", text: Text::own(text), warning: true });
         }
     }

@@ -73,7 +73,7 @@ impl PlanRun<'_> {
 
     pub async fn create_rollback(&mut self, revision: u64, to: u64) -> Result<(), Error> {
         let Some(target) = &self.observed.target else {
-            return Err(Error::Record(RecordError::Corrupted("the revision to go back to is gone")));
+            return Err(Error::Record(RecordError::Corrupted("the revision to roll back to is gone")));
         };
         let record = target.rollback(revision, &jiff::Timestamp::now().to_string());
         let goal = self.observed.facts.history.iter().find(|r| r.revision == to);
@@ -425,9 +425,9 @@ impl PlanRun<'_> {
         crate::object::conditions::bound(&self.ctx.show(self.observed, &text))
     }
 
-    /// Patches the Secret of the plan's revision. The resourceVersion makes the patch fail if somebody else has written
-    /// to it. A Secret that this pass has written is replaced instead, since patching a large Secret costs the API
-    /// server more.
+    /// Patches the Secret of the plan's revision. The resourceVersion makes the patch fail if another client has
+    /// written to it. A Secret that this pass has written is replaced instead, since patching a large Secret costs the
+    /// API server more.
     async fn patch_head(&mut self, revision: u64, mut patch: Value) -> Result<(), Error> {
         let id = secret_id(&self.observed.owner, revision);
         let Some(mut secret) = self.written.take() else {

@@ -2,7 +2,7 @@
 //!
 //! A definition is handled when it changes, and again after a pause when something failed. Charts are loaded beside each other, one at a
 //! time for each definition, because their servers can be slow; all other steps of all definitions follow one another. At rest nothing is
-//! sent. A chart that cannot be used takes no API away: what was served is served on.
+//! sent. A chart that cannot be used removes no API: the operator continues to serve the previous one.
 
 mod chart;
 mod config_maps;
@@ -44,13 +44,13 @@ const LAST_RETRY: Duration = Duration::from_secs(15);
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 const LAST_LOOK: Duration = Duration::from_secs(600);
 
-/// What is said of a chart that is not loaded any more.
+/// The message about a chart that is no longer loaded.
 const SET_ASIDE: &str =
-    "the operator's process was ended twice while it worked on this chart; it is tried again when the spec changes";
+    "the operator's process ended twice while it worked on this chart; the operator tries again when the spec changes";
 /// Charts that are loaded at the same time.
 const LOADS: usize = 8;
 
-/// What is done about one definition.
+/// The work on one definition.
 #[derive(Default)]
 struct Entry {
     /// The number of its kind, and what ends the watch of its custom resources.
@@ -86,21 +86,21 @@ struct Loading {
     name: String,
     object: Value,
     chart: Result<Chart, String>,
-    /// The note in the journal, which ends with what is made of the chart.
+    /// The note in the journal, which ends with the value made of the chart.
     working: Option<Working>,
 }
 
 struct Serving {
     kind: usize,
     stop: CancellationToken,
-    /// What was applied and is served: the chart, the names and the policy.
+    /// The applied and served state: the chart, the names and the policy.
     digest: String,
 }
 
 /// Which definitions are carried out, and how.
 #[derive(Clone, Debug)]
 pub struct DefinitionSettings {
-    /// What relative paths of charts are relative to.
+    /// The directory that relative paths of charts refer to.
     pub base: PathBuf,
     /// A label selector of definitions; empty for all.
     pub selector: String,
@@ -265,7 +265,8 @@ impl Definitions {
     fn end(&self, serving: &Serving) {
         serving.stop.cancel();
         self.ctx.cache.retire(serving.kind);
-        tracing::info!(kind = %self.ctx.kinds.get(serving.kind).gvk(), "the definition is gone; its kind is not served any more");
+        tracing::info!(kind = %self.ctx.kinds.get(serving.kind).gvk(), "the definition is gone; its kind is no longer \
+             served");
     }
 }
 

@@ -24,7 +24,8 @@ use crate::release::owner::{FINALIZER, LEGACY_FINALIZER};
 use crate::release::status_fields::typed;
 
 impl Definitions {
-    /// What has to be done before the chart is loaded: from where it is loaded, or `None` if the definition has ended.
+    /// The steps before the chart is loaded. Returns the place that it is loaded from, or `None` if the definition has
+    /// ended.
     pub(super) async fn begin(&mut self, name: &str, object: &Value) -> Result<Option<ChartPlace>, Verdict> {
         if object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
             return self.finish(name, object).await.map(|()| None);
@@ -83,8 +84,8 @@ impl Definitions {
         Arc::new(tokio::task::spawn_blocking(find).await.unwrap_or_default())
     }
 
-    /// Asks whether the operator has the rights that the chart of a definition needs, and says so in the definition's status. Is that
-    /// not so, it asks again after a while.
+    /// Asks whether the operator has the rights that the chart of a definition needs, and says so in the definition's
+    /// status. If it does not, the operator asks again after a while.
     pub(super) async fn look_at_rights(&mut self, name: &str) {
         let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.serving.is_some()) else { return };
         let pause = entry.look_at.take().map_or(FIRST_LOOK, |(_, pause)| (pause * 2).min(LAST_LOOK));
@@ -145,7 +146,7 @@ impl Definitions {
         }
     }
 
-    /// Applies the definition of the API, unless somebody else made one of its name.
+    /// Applies the definition of the API, unless another client made one of its name.
     async fn apply(&self, name: &str, body: &Value) -> Result<(), Verdict> {
         let resource = Resource::crds();
         let id = ObjectId {
@@ -160,7 +161,8 @@ impl Definitions {
             return Err(Verdict::new(
                 DefinitionReason::Conflict,
                 format!(
-                    "the CustomResourceDefinition {} exists and is not of this definition. To give it to this one: kubectl label crd {} {DEFINITION}={name}",
+                    "the CustomResourceDefinition {} exists and does not belong to this definition. To change that: \
+                     kubectl label crd {} {DEFINITION}={name}",
                     id.name, id.name
                 ),
             ));
@@ -265,7 +267,8 @@ impl Definitions {
         }
     }
 
-    /// Leaves a custom resource that nobody serves any more: its deletion waits for nobody, and its status says so.
+    /// Leaves a custom resource that no operator serves now: its deletion waits for no operator, and its status says
+    /// so.
     async fn leave(&self, name: &str, resource: &Resource, found: &Value) -> Result<(), ApiError> {
         let text = |pointer: &str| found.pointer(pointer).and_then(Value::as_str);
         let id = ObjectId {
@@ -304,7 +307,7 @@ impl Definitions {
         self.ctx.cluster.merge::<Value>(&resource, &id, &json!({"metadata": metadata}), None).await.map(drop)
     }
 
-    /// Writes the status, if it is another one; whether it stands there.
+    /// Writes the status if it has changed. Returns whether it is stored.
     pub(super) async fn report(&self, name: &str, object: &Value, verdict: &Verdict) -> bool {
         let old: Map<String, Value> = object.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
         let new = status(
@@ -343,7 +346,7 @@ impl Definitions {
     }
 }
 
-/// What is gone needs no patch.
+/// A definition that is gone needs no patch.
 fn or_gone(answer: Result<Value, ApiError>) -> Result<(), ApiError> {
     match answer {
         Err(error) if error.is_not_found() => Ok(()),

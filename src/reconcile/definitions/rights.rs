@@ -1,5 +1,6 @@
-//! Whether the operator has the rights that the chart of a definition needs. The API server lists what the operator has, one request for
-//! each namespace that it serves; what the chart needs is that of `tillerman rbac`.
+//! Whether the operator has the rights that the chart of a definition needs. The API server lists the rights of the
+//! operator, with one request for each namespace that it serves; the chart needs the rights that `tillerman rbac`
+//! prints.
 
 use serde_json::Value;
 
@@ -16,13 +17,14 @@ const SHOWN: usize = 10;
 /// A namespace that nobody has, in which only the rights of a `ClusterRole` hold.
 const NOWHERE: &str = "tillerman-rights-of-the-cluster";
 
-/// What the operator needs for the chart of a kind, where the operator serves these namespaces; all of them if there are none. May take a second.
+/// The rights that the operator needs for the chart of a kind if it serves these namespaces; all namespaces if there
+/// are none. May take a second.
 pub fn needed(chart: &Chart, names: &Names, has_account: bool, namespaces: Vec<String>) -> Vec<RoleDocument> {
     // With a service account, the objects are a matter of its rights.
     let rights = if has_account { Rights::default() } else { Rights::of(chart, &crd::carried(chart)) };
     let served = Served { group: names.group.clone(), plural: names.plural.clone() };
-    // What the operator needs whatever it serves is not this definition's matter.
-    let settings = RunSettings { served: [served].into(), charts_only: true, ..Settings::default() };
+    // Rights that the operator always needs do not belong to this definition.
+    let settings = RunSettings { served: [served].into(), charts_only: true, ..RunSettings::default() };
     let rules = own::rules(&[rights], &settings);
     let subject = Subject { everywhere: namespaces.is_empty(), namespaces, ..Subject::default() };
     subject.documents(&rules)

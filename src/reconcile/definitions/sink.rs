@@ -1,4 +1,4 @@
-//! What the watch of definitions reports.
+//! The events of the watch of definitions.
 
 use std::collections::HashSet;
 use std::sync::PoisonError;
@@ -23,7 +23,7 @@ impl DefinitionSink {
     }
 }
 
-/// What of an object starts work: not its status, which is our own.
+/// The part of an object that starts work: not its status, which is our own.
 fn wanted(object: &Value) -> (Option<&Value>, [Option<&Value>; 3]) {
     let metadata = |key: &str| object.get("metadata")?.get(key);
     (object.get("spec"), [metadata("uid"), metadata("deletionTimestamp"), metadata("finalizers")])

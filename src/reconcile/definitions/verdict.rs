@@ -1,11 +1,11 @@
-//! What came of a step of a definition.
+//! The result of a step of a definition.
 
 use crate::chart::Metadata;
 use crate::cluster::error::ApiError;
 use crate::crd::Names;
 use crate::definition::DefinitionReason;
 
-/// What came of a step.
+/// The result of a step.
 pub struct Verdict {
     pub reason: DefinitionReason,
     pub message: String,

@@ -28,8 +28,8 @@ pub struct DriversMap {
     owner: Owner,
     take: bool,
     cache: Arc<Cache>,
-    /// What was read. A write fails if somebody else has written since: an operator that was suspended for an hour must not start a
-    /// second cluster.
+    /// The content that was read. A write fails if another client has written since: an operator that was suspended for
+    /// an hour must not start a second cluster.
     seen: Mutex<Option<Seen>>,
 }
 

@@ -83,7 +83,8 @@ async fn pass_over(pass: &SetPass<'_>) -> Result<Passed, Error> {
     let votes = matches!(step, MemberStep::Act(EtcdAction::Call { call: Call::AddVoter { .. }, .. }));
     let ((doing, after), latch) = pass.perform(&driver, step).await?;
     if let (true, Doing::Done(what)) = (votes, &doing) {
-        let cost = "etcd before 3.4 has no learners: until its pod has started the cluster bears one failure less, and one of two stands still";
+        let cost = "etcd before 3.4 has no learners: until its pod has started, the cluster tolerates one failure \
+                    fewer, and a cluster of two cannot write";
         event(observed, ctx, true, "MemberVotesAtOnce", format!("StatefulSet {}: {what}; {cost}", set.target));
     }
     if let (true, Doing::Done(what)) = (call, &doing) {
@@ -145,7 +146,7 @@ struct Rest {
     pub workload: Workload,
     /// The wanted state.
     pub target: WorkloadTarget,
-    /// What the status remembers.
+    /// The state from the status.
     pub latch: Latch,
     /// The content of the `ConfigMap`.
     pub initial: Result<Option<InitialCluster>, String>,

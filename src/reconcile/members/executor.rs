@@ -43,14 +43,15 @@ pub struct SetPass<'a> {
     pub set: &'a Set,
     pub workload: &'a Workload,
     pub latch: &'a Latch,
-    /// What is stored of it.
+    /// The part of it that is stored.
     pub stored: &'a Stored,
     /// Something else is under way ([`Mode::Keep`]).
     pub keeps: bool,
     pub ctx: &'a Context,
 }
 
-/// What the custom resource stores about one stateful set: its version and the latch. Each write of the pass changes both.
+/// The data that the custom resource stores about one stateful set: its version and the latch. Each write of the pass
+/// changes both.
 pub struct Stored(Mutex<(u64, Value)>);
 
 impl Stored {
@@ -115,7 +116,7 @@ impl SetPass<'_> {
         let did = |what: String| (Doing::Done(what), Some(Duration::ZERO));
         let acts = matches!(step, MemberStep::Act(_) | MemberStep::Stop { .. });
         if acts && self.is_strict() && !self.is_current().await? {
-            return Ok(((Doing::Waiting("the custom resource, which changed".to_owned()), Some(STALE)), latch));
+            return Ok(((Doing::Waiting("the changed custom resource to be read".to_owned()), Some(STALE)), latch));
         }
         let done = match step {
             MemberStep::Quiet => (Doing::Nothing, None),
@@ -134,8 +135,8 @@ impl SetPass<'_> {
                     self.remember(&latch).await?;
                 }
                 let scaled = match self.scale(0, replicas).await {
-                    // Its controller or somebody else has changed it since it was observed, so
-                    // a different step may be needed now.
+                    // Its controller or another client has changed it since it was observed, so a different step may be
+                    // needed now.
                     Err(error) if error.is_stale() => {
                         return Ok((
                             (Doing::Waiting(format!("StatefulSet {name}, which changed")), Some(STALE)),
@@ -159,7 +160,7 @@ impl SetPass<'_> {
                 Err(error) => return Err(error),
                 Ok(false) => (Doing::Waiting(format!("the record that has StatefulSet {name}")), Some(UNKNOWN)),
                 Ok(true) => {
-                    let note = format!("StatefulSet {name}: no pod but {name}-{ordinal}");
+                    let note = format!("StatefulSet {name}: no pod except {name}-{ordinal}");
                     event(self.observed, self.ctx, true, "MembersScaled", note.clone());
                     did(note)
                 }
@@ -173,7 +174,7 @@ impl SetPass<'_> {
                 let id = self.id(&claims, &name);
                 self.observed.cluster.delete(&claims, &id, Some(&uid), false).await?;
                 let note = format!(
-                    "StatefulSet {}: claim {name} is deleted, its member has left or is replaced",
+                    "StatefulSet {}: claim {name} is deleted, because its member has left or is replaced",
                     self.set.target
                 );
                 event(self.observed, self.ctx, true, "ClaimDeleted", note);
@@ -221,7 +222,7 @@ impl SetPass<'_> {
     ) -> Result<(Doing, Option<Duration>), Error> {
         let patch = json!({"metadata": {"uid": uid, "labels": {names::MEMBER_ROLE: role}}});
         match self.observed.cluster.merge::<Value>(pods, id, &patch, None).await {
-            // It has gone, or another one has its name.
+            // It is gone, or another pod has its name.
             Err(error) if error.is_not_found() || error.is_conflict() => {
                 Ok((Doing::Waiting(format!("pod {}, which changed", id.name)), Some(STALE)))
             }
@@ -254,8 +255,8 @@ impl SetPass<'_> {
         ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() }
     }
 
-    /// Writes the latch before the step that depends on it. If it is strict and somebody else has written the custom resource, the
-    /// error says that the pass is outdated.
+    /// Writes the latch before the step that depends on it. If it is strict and another client has written the custom
+    /// resource, the error says that the pass is outdated.
     async fn remember(&self, latch: &Latch) -> Result<(), Error> {
         let (resource, id) = cr_id(self.observed, self.ctx).await?;
         // The patch removes all stored fields that are not part of the latch, including outdated ones.

@@ -105,7 +105,7 @@ impl MemberDriver for JobsDriver<'_> {
 pub struct JobsDrivers;
 
 impl JobsDrivers {
-    /// What each driver creates.
+    /// The objects that each driver creates.
     pub fn makes() -> Made {
         (ApiResource::erase::<Job>(&()), job::LABEL)
     }

@@ -1,4 +1,4 @@
-//! What the API server knows about a StatefulSet with members. Each pass that needs it reads it again: the operator
+//! The state of a StatefulSet with members in the API server. Each pass that needs it reads it again: the operator
 //! never acts on members by the content of a cache. Watches of the pods, claims and Jobs only trigger the next look,
 //! and releases without members have no such watches.
 

@@ -39,13 +39,13 @@ use registry::driver;
 /// Seconds until the next look at a deletion that lacks its hook, if no event arrives earlier.
 const NO_HOOK: i64 = 300;
 
-/// What the status adds about a deletion that is held.
-const HELD: &str = " (nothing is deleted before; tillerman.dev/hooks: \"off\" deletes without it)";
+/// The addition to the status about a deletion that is held.
+const HELD: &str = " (the operator deletes nothing before that; tillerman.dev/hooks: \"off\" deletes without it)";
 
-/// What it adds where the chart has no such hook.
+/// The addition if the chart has no such hook.
 const MUST: &str = " while the annotation tillerman.dev/deletion-policy is snapshot";
 
-/// What a pass found and did about members.
+/// The findings and actions of a pass about members.
 #[derive(Debug)]
 pub struct MembersReport {
     /// For the status.
@@ -179,7 +179,7 @@ async fn keep(observed: &Observed, ctx: &Context) -> Result<Option<MembersReport
         let Passed { doing, after, latch, details } = driver.pass(&one).await?;
         progress::keep(&mut reported, set, &latch, &doing, details);
         is_any = true;
-        // What holds the release has its own time for the next pass, which may be far.
+        // The cause that holds the release has its own time for the next pass, which may be far away.
         if let Some(after) = after {
             ctx.watching.members.attend(&observed.key, &set.name, tokio::time::sleep(after));
         }
@@ -214,7 +214,8 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
         // The status was lost, or the StatefulSet was taken over.
         if workload.replicas > 0 && stored(&status, &set.name).is_none() && matches!(doing, Doing::Done(_)) {
             let note = format!(
-                "StatefulSet {}: the status of the custom resource remembers nothing of its members; they are taken as they are",
+                "StatefulSet {}: the status of the custom resource has no record of its members; the operator \
+                 continues with their current state",
                 set.target
             );
             event(observed, ctx, true, "MembersForgotten", note);

@@ -40,7 +40,7 @@ const PERIOD: Duration = Duration::from_secs(2);
 /// has ended.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// The most steps of a pass: a fail-over with two replicas takes ten. What the API server knows about pods is as old as the pass.
+/// The most steps of a pass: a fail-over with two replicas takes ten. The state of pods is as old as the pass.
 const STEPS: u32 = 12;
 
 /// The driver of databases with one primary and replicas, as it is registered.
@@ -68,7 +68,7 @@ impl Registered for PrimaryDriver {
     }
 }
 
-/// What became of the steps of a pass.
+/// The results of the steps of a pass.
 struct Stepped {
     passed: Passed,
     /// With the roles that pods have got.

@@ -14,15 +14,16 @@ use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
 
-/// What became of a pass over a stateful set.
+/// The result of a pass over a stateful set.
 pub struct Passed {
-    /// What the driver did.
+    /// The actions of the driver.
     pub doing: Doing,
     /// When the next look is due.
     pub after: Option<Duration>,
     /// The latch to remember.
     pub latch: Latch,
-    /// What the status reports of the application ([`DETAILS`](crate::members::progress::DETAILS)); `None` if it was not asked.
+    /// The report about the application in the status ([`DETAILS`](crate::members::progress::DETAILS)); `None` if it
+    /// was not asked.
     pub details: Option<Map<String, Value>>,
 }
 
@@ -32,12 +33,13 @@ impl From<((Doing, Option<Duration>), Latch)> for Passed {
     }
 }
 
-/// What a driver creates besides the StatefulSet: the kind, and the label whose value is the name of the release.
+/// The objects that a driver creates besides the StatefulSet: the kind, and the label whose value is the name of the
+/// release.
 pub type Made = (ApiResource, &'static str);
 
 /// A driver as the operator uses it.
 pub trait Registered: Send + Sync {
-    /// What the driver creates. A change of such an object triggers a pass.
+    /// The objects that the driver creates. A change of such an object triggers a pass.
     fn makes(&self) -> Option<Made> {
         None
     }

@@ -36,8 +36,8 @@ struct Found {
 }
 
 impl Begun {
-    /// What an installation without a record has left behind. Asks the API server once for each custom resource, and
-    /// again if the annotation names other kinds.
+    /// The objects that an installation without a record has left behind. Asks the API server once for each custom
+    /// resource, and again if the annotation names other kinds.
     pub async fn watches(&self, key: &ReleaseKey, cr: &Cr, namespace: &Arc<str>, shared: &Shared) -> Left {
         let kinds: Vec<Gvk> = cr.first_kinds().collect();
         if kinds.is_empty() {
@@ -58,10 +58,11 @@ impl Begun {
                 Ok(false) => {}
                 // The release does not wait for objects that the operator cannot see.
                 Err(error) if error.reason() == "Forbidden" || error.is_not_found() => {
-                    tracing::warn!(kind = %gvk, %error, "what was left of an installation cannot be looked for");
+                    tracing::warn!(kind = %gvk, %error, "cannot look for objects left by an unfinished installation");
                 }
                 Err(error) => {
-                    tracing::debug!(kind = %gvk, %error, "what was left of an installation cannot be looked for yet");
+                    tracing::debug!(kind = %gvk, %error, "cannot yet look for objects left by an unfinished \
+                         installation");
                     return Left { unknown: true, ..Left::default() };
                 }
             }

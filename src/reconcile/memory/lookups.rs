@@ -1,4 +1,4 @@
-//! What the templates of releases looked up when they were rendered.
+//! The lookups of the templates of releases during rendering.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use crate::cluster::cache::ReleaseKey;
 use crate::object::ObjectId;
 use crate::release::lookups::Lookups;
 
-/// What the templates of releases looked up. After a restart this comes from their records.
+/// The lookups of the templates of releases. After a restart this comes from their records.
 #[derive(Default)]
 pub struct LookedUp(Mutex<HashMap<ReleaseKey, KnownLookups>>);
 

@@ -31,7 +31,7 @@ use trusted::Trusted;
 pub struct Memory {
     /// Objects that others change as often as the operator repairs them.
     pub contests: Contests,
-    /// What interrupted first installations have left behind.
+    /// The objects that interrupted first installations have left behind.
     pub begun: Begun,
     /// The parsed annotations of custom resources that contain lists.
     pub annotations: Annotations,
@@ -41,11 +41,11 @@ pub struct Memory {
     pub room: Room,
     /// Orders that members refused a short while ago.
     pub refusals: Refusals,
-    /// What the members of databases with a primary reported last.
+    /// The last reports of the members of databases with a primary.
     pub primaries: Primaries,
     /// The records that count as they are, without a comparison.
     pub trusted: Trusted,
-    /// What releases looked up when they were rendered.
+    /// The lookups of releases during rendering.
     pub looked_up: LookedUp,
     /// Secrets that must not appear in any text.
     pub masks: Arc<Masks<ReleaseKey>>,

@@ -1,4 +1,4 @@
-//! What the members of databases with a primary reported last, for the metrics.
+//! The last reports of the members of databases with a primary, for the metrics.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use crate::cluster::cache::ReleaseKey;
 use crate::members::primary::report::Sight;
 use crate::telemetry::collect::{DatabaseLabels, DatabaseSight, MemberLabels};
 
-/// What was reported last, by custom resource and stateful set. Checks at rest report here, too, which write nothing.
+/// The last reports, by custom resource and stateful set. Checks at rest report here, too, which write nothing.
 #[derive(Clone, Default)]
 pub struct Primaries(Arc<Mutex<HashMap<ReleaseKey, BTreeMap<String, Sight>>>>);
 

@@ -2,8 +2,8 @@
 //! again.
 //!
 //! # Guarantees
-//! - The cache returns a record only for the uid and the resourceVersion of its Secret: what somebody else has written
-//!   since is never mistaken for the old content.
+//! - The cache returns a record only for the uid and the resourceVersion of its Secret: a later write of another client
+//!   is never mistaken for the old content.
 //! - It takes no more memory than [`MAX_BYTES`]. It drops the least recently used record first.
 
 use std::collections::{BTreeMap, HashMap};

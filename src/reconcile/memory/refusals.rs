@@ -16,14 +16,14 @@ const LASTING: Duration = Duration::from_secs(15);
 /// The orders of a stateful set that are not repeated yet, by ordinal and name of the verb.
 type OfSet = BTreeMap<(u32, &'static str), (Refused, Instant)>;
 
-/// What was refused, by custom resource and stateful set.
+/// The refused orders, by custom resource and stateful set.
 #[derive(Default)]
 pub struct Refusals {
     all: Mutex<HashMap<ReleaseKey, HashMap<String, OfSet>>>,
 }
 
 impl Refusals {
-    /// What the members of a stateful set refused.
+    /// The orders that the members of a stateful set refused.
     pub fn of(&self, key: &ReleaseKey, set: &str) -> BTreeMap<(u32, &'static str), Refused> {
         let mut all = self.lock();
         let Some(of_set) = all.get_mut(key).and_then(|sets| sets.get_mut(set)) else { return BTreeMap::new() };
@@ -32,7 +32,7 @@ impl Refusals {
         of_set.iter().map(|(order, (refused, _))| (*order, refused.clone())).collect()
     }
 
-    /// Remembers what is refused now. What was known before keeps its time.
+    /// Remembers what is refused now. An order that was already known keeps its time.
     pub fn note(&self, key: &ReleaseKey, set: &str, refused: BTreeMap<(u32, &'static str), Refused>) {
         if refused.is_empty() {
             return;

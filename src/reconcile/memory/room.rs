@@ -30,7 +30,11 @@ impl Room {
         }
         let room = u32::try_from(bytes.min(ROOM).div_ceil(KIB)).unwrap_or(u32::MAX);
         let taken = Arc::clone(&self.0).try_acquire_many_owned(room);
-        let busy = |_| Error::Busy("large release records take all the memory that they can; it is tried again".into());
+        let busy = |_| {
+            Error::Busy(
+                "large release records use all the memory that they are allowed; the operator tries again".into(),
+            )
+        };
         taken.map(Some).map_err(busy)
     }
 }

@@ -37,11 +37,11 @@ pub struct LeftOut {
     pub operations: bool,
     /// The fields of the status that it names.
     pub status_fields: bool,
-    /// For a deletion: what the chart renders in the place of hooks and declarations about members that do not count.
+    /// For a deletion: the rendered replacements of hooks and declarations about members that do not count.
     pub instead: Option<Arc<Instead>>,
 }
 
-/// What a chart renders for a deletion.
+/// The parts of a rendered chart that a deletion needs.
 #[derive(Debug, PartialEq)]
 pub struct Instead {
     /// Its hooks.
@@ -89,7 +89,7 @@ impl Trusted {
         self.lock().entry(key(owner)).or_default().insert(revision.revision, known);
     }
 
-    /// The parts of a record that do not count. Returns `None` if somebody else has written the record since it was
+    /// The parts of a record that do not count. Returns `None` if another client has written the record since it was
     /// compared.
     pub fn get(&self, owner: &Owner, revision: &Revision) -> Option<Arc<LeftOut>> {
         let all = self.lock();

@@ -63,7 +63,7 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Failure>
     }
 }
 
-/// What a client of TLS trusts: the authorities of the system, and these.
+/// The authorities that a TLS client trusts: those of the system, and these.
 pub fn client_config(more: Vec<CertificateDer<'static>>) -> Result<ClientConfig, Failure> {
     let failed = |e: String| Failure::of_notice(format!("TLS cannot be used: {e}"));
     let provider = Arc::new(ring::default_provider());

@@ -69,8 +69,8 @@ async fn served(ctx: &Context) -> Option<Arc<Resource>> {
     ctx.discovery.resolve(&gvk).await.ok().flatten()
 }
 
-/// Watches the notices of one namespace or of all, until the API server does not serve their kind any more. An operator that lacks the
-/// right asks again and again, at last seldom: notices are not what most operators are for.
+/// Watches the notices of one namespace or of all, until the API server no longer serves their kind. An operator that
+/// lacks the right asks again and again, at last seldom: notices are not what most operators are for.
 async fn follow_one(
     ctx: &Context,
     resource: &Resource,

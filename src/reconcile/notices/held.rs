@@ -1,4 +1,4 @@
-//! What is remembered of a notice between its turns. All that must survive the operator is in the notice's status.
+//! The state of a notice that is kept between its turns. All that must survive the operator is in the notice's status.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub struct Held {
     pub retry: Option<Instant>,
     pause: Option<Duration>,
     store_pause: Option<Duration>,
-    /// What came of the templates for messages that were composed since the last status: why one failed, if one did.
+    /// The result of the templates for messages that were composed since the last status: the error, if one failed.
     pub templates: Vec<Option<String>>,
     /// Messages have to wait, because as many were sent as can be sent in an hour.
     pub is_limited: bool,
@@ -119,7 +119,7 @@ impl Held {
         self.wakes = Some(self.wakes.map_or(at, |wakes| wakes.min(at)));
     }
 
-    /// The attempts are over: there is another one after a pause if one failed.
+    /// The attempts are over: if one failed, the next begins after a pause.
     pub fn ended(&mut self, first: Duration, last: Duration) {
         (self.is_sending, self.reserved) = (false, 0);
         self.problem = self.failed.take();

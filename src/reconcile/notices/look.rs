@@ -16,7 +16,7 @@ use crate::reconcile::context::Context;
 /// The pods of a release, by name.
 type PodsOf = BTreeMap<String, PodFacts>;
 
-/// Enters what is so of the custom resources that have to be looked at. Returns why the notice cannot follow all of them.
+/// Enters the state of the custom resources that have to be checked. Returns why the notice cannot follow all of them.
 pub fn look(
     (namespace, _): &Id,
     state: &mut NoticeState,
@@ -74,7 +74,7 @@ pub fn look(
     }
     let count: usize = state.releases.values().map(|facts| facts.pods.len()).sum();
     if left_out > 0 {
-        return Some(format!("it is about more than {MAX_RELEASES} custom resources; name fewer in spec.selector"));
+        return Some(format!("it covers more than {MAX_RELEASES} custom resources; select fewer in spec.selector"));
     }
     (count > MAX_PODS).then(|| {
         for facts in state.releases.values_mut() {
@@ -82,7 +82,7 @@ pub fn look(
         }
         state.knows_pods = false;
         format!(
-            "it is about more than {MAX_PODS} pods, so none is reported; name fewer custom resources in spec.selector"
+            "it covers more than {MAX_PODS} pods, so it reports none; select fewer custom resources in spec.selector"
         )
     })
 }

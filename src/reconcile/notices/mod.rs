@@ -1,7 +1,8 @@
 //! Carries out notices: looks at what changed, stores what is to be sent, sends it, and removes what was taken.
 //!
-//! One task looks and stores, a notice at a time. Each notice sends on its own, so that a target that hangs delays nobody else. What is to
-//! be sent is in the status of the notice before the first attempt, in the request that stores what was seen.
+//! One task looks and stores, a notice at a time. Each notice sends on its own, so that a target that hangs delays
+//! nobody else. The status of the notice has each message before the first attempt to send it: the request that stores
+//! the seen events writes it.
 
 mod answers;
 mod connect;
@@ -65,14 +66,14 @@ pub struct NoticeSettings {
     pub per_hour: usize,
 }
 
-/// What came of the attempts of a notice.
+/// The results of the attempts of a notice.
 struct Sent {
     id: Id,
     uid: String,
     what: Outcome,
 }
 
-/// What came of an attempt, or that there are no more.
+/// The result of an attempt, or the end of the attempts.
 enum Outcome {
     /// A message has the words of the notice's templates, or the error of one that failed.
     Composed(Option<String>),
@@ -304,7 +305,7 @@ impl Notices {
         }
         let left_out = state.templates_left_out(held.generation);
         let problem = problem.or_else(|| {
-            let text = |why| format!("{why}; messages have the usual words until the spec changes");
+            let text = |why| format!("{why}; messages have the default text until the spec changes");
             left_out.map(|why| (NoticeReason::TemplateFailed, text(why)))
         });
         let (reason, message) = problem.unwrap_or((NoticeReason::Watching, String::new()));
@@ -317,7 +318,7 @@ impl Notices {
             && let Err(why) = store(&self.ctx.cluster, id, &object, &patch, &self.seen).await
         {
             tracing::debug!(namespace = %id.0, name = %id.1, %why, "the status of a notice is not stored yet");
-            // What was looked at is looked at again.
+            // Custom resources that were checked are checked again.
             held.dirty = Dirty::All;
             held.not_stored();
             return;
@@ -327,7 +328,7 @@ impl Notices {
         let Some(held) = self.held.get_mut(id) else { return };
         if let Ok(notice) = &notice {
             if let Some(at) = state.wakes(notice, times()) {
-                // What is due already is sent now, or waits for its retry.
+                // Messages that are due already are sent now, or wait for their retry.
                 let left = u64::try_from(at - now).unwrap_or(0);
                 if left > 0 {
                     held.wake_at(Instant::now() + Duration::from_secs(left));
@@ -339,7 +340,7 @@ impl Notices {
         }
     }
 
-    /// Starts the attempts for what is due, unless they run or a retry is not due yet.
+    /// Starts the attempts for due messages, unless they run or a retry is not due yet.
     fn send(&mut self, id: &Id, notice: &Notice, state: &NoticeState, now: i64) {
         let mut due: Vec<Entry> = state.due(now).cloned().collect();
         let mut of_namespace: HashMap<&str, usize> = HashMap::new();
@@ -431,7 +432,7 @@ async fn compose(
             Ok(composed) => return composed,
             Err(error) => error.to_string(),
         },
-        None => "the operator's process was ended twice while it rendered the template".to_owned(),
+        None => "the operator's process ended twice while it rendered the template".to_owned(),
     };
     let mut usual = with(false)();
     usual.message.body.extend([format!("\nA template of the notice failed: {error}\n")]);

@@ -40,10 +40,10 @@ const HEAD: usize = 16 << 10;
 /// How long one message can take, from the name of the host to the last answer.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What the author of a notice reads of a host that only the operator may be able to reach.
-const HIDDEN: &str = "the target did not take the message. The operator's log has the reason, which is not shown here, because others may not \
-                      be able to reach this host; tillerman notice test tries it from your machine, and --notice-hosts of the operator \
-                      shows reasons for the hosts that it names";
+/// The error that the author of a notice reads about a host that perhaps only the operator can reach.
+const HIDDEN: &str = "the target did not accept the message. The reason is in the operator's log, and not here, \
+                      because other users may not be able to reach this host; tillerman notice test tries it from your \
+                      machine, and with --notice-hosts the operator shows the reasons for the named hosts";
 
 /// Why a message was not taken.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl Sender {
             }
         };
         let late = || {
-            Failure::for_now(format!("the target did not take the message within {} seconds", deadline.as_secs_f32()))
+            Failure::for_now(format!("the target did not accept the message within {} seconds", deadline.as_secs_f32()))
         };
         let result = tokio::time::timeout_at(ends, sending).await.unwrap_or_else(|_| Err(late()));
         match result {
@@ -106,7 +106,7 @@ impl Sender {
                     namespace,
                     message = message.id,
                     error = bound(&failure.text),
-                    "why a notice was not taken"
+                    "the target did not accept a notice"
                 );
                 tokio::time::sleep_until(ends).await;
                 Err(Failure::for_now(HIDDEN.to_owned()))
@@ -224,7 +224,7 @@ impl Sender {
 
     async fn authority(&self, namespace: &str, name: Option<&str>) -> Result<Option<Vec<u8>>, Failure> {
         match name {
-            // What is read of it is sent nowhere.
+            // The content that is read is sent nowhere.
             Some(name) => {
                 let [pem] = self.data(namespace, name, &Wanted { keys: &["ca.crt"], host: None }).await?;
                 certificates(&pem).map_err(|_| Failure::of_notice(unusable(name, &["ca.crt"], None)))?;
@@ -259,14 +259,15 @@ impl Sender {
     }
 }
 
-/// What is read from a Secret. What goes to a host is read only if the Secret's own annotation names that host: somebody who can write
-/// notices cannot necessarily read Secrets.
+/// The data that is read from a Secret. Data for a host is read only if the Secret's own annotation names that host: a
+/// user who can write notices cannot necessarily read Secrets.
 struct Wanted<'w, const N: usize> {
     keys: &'w [&'static str; N],
     host: Option<&'w str>,
 }
 
-/// Why a Secret is not used. It is one answer, because the author of a notice does not have to know which Secrets exist and what is in them.
+/// Why a Secret is not used. All cases get the same answer, so that the author of a notice does not learn which Secrets
+/// exist and which keys they have.
 fn unusable(name: &str, keys: &[&str], host: Option<&str>) -> String {
     let keys = keys.join(" and ");
     let what = if keys == "ca.crt" { " with certificates in PEM" } else { "" };
@@ -319,7 +320,7 @@ fn said(error: &SmtpError) -> Failure {
     } else if error.is_timeout() {
         "the server did not answer in time".to_owned()
     } else if error.is_response() {
-        "what answered does not speak SMTP".to_owned()
+        "the server that answered does not speak SMTP".to_owned()
     } else {
         "the connection failed".to_owned()
     };
@@ -329,7 +330,7 @@ fn said(error: &SmtpError) -> Failure {
     Failure { text, is_permanent: error.is_permanent() || error.is_client(), is_of_notice: false }
 }
 
-/// Sends a request. What is answered beside the status is not read: it would be a way to see what only the operator can reach.
+/// Sends a request. The body of the answer is not read: it would show data that only the operator can reach.
 async fn post<S>(stream: S, request: Request<Full<Bytes>>) -> Result<String, Failure>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,

@@ -1,4 +1,4 @@
-//! What the watch of notices reports.
+//! The events of the watch of notices.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::cluster::watch::Sink;
 /// Namespace and name.
 pub type Id = (Arc<str>, Arc<str>);
 
-/// What a watch reports.
+/// The events of a watch.
 #[derive(Clone, Debug)]
 pub enum News {
     /// This notice came, changed or went.
@@ -113,7 +113,7 @@ impl Sink<DynamicObject> for NoticeSink {
     }
 
     fn blind(&mut self, why: String) {
-        tracing::warn!(%why, "notices cannot be watched: nobody is sent anything");
+        tracing::warn!(%why, "notices cannot be watched: no message is sent");
         let _ = self.news.send(News::Complete(self.scope.clone()));
         self.blind.cancel();
     }

@@ -13,7 +13,7 @@ use crate::cluster::cache::ReleaseKey;
 pub struct Touched {
     wanted: AtomicBool,
     keys: Mutex<BTreeSet<ReleaseKey>>,
-    /// A list became complete: what was known and is not in it is gone.
+    /// A list became complete: known objects that it does not have are gone.
     is_complete: AtomicBool,
     /// Signals that there are some.
     pub some: Notify,

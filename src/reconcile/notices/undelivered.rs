@@ -1,4 +1,5 @@
-//! The custom resources about which messages wait because their targets do not take them. Passes report it in the status.
+//! The custom resources about which messages wait because their targets do not accept them. Passes report it in the
+//! status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};

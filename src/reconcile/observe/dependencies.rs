@@ -1,5 +1,5 @@
-//! What a custom resource needs of others, from the caches. It costs no request: the others are custom resources that the operator
-//! serves and watches anyway.
+//! The needs of a custom resource from others, read from the caches. It costs no request: the others are custom
+//! resources that the operator serves and watches anyway.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::plan::situation::Refusal;
 use crate::reconcile::context::Context;
 use crate::release::digest::Hasher;
 
-/// What a custom resource needs of others.
+/// The needs of a custom resource from others.
 #[derive(Clone, Debug, Default)]
 pub struct Linked {
     /// Its dependencies.
@@ -25,9 +25,9 @@ pub struct Linked {
     pub values: Map<String, Value>,
     /// Digest of the values; empty when there are none.
     pub digest: String,
-    /// What the release waits for.
+    /// The dependency that the release waits for.
     pub awaits: Option<Refusal>,
-    /// What changes of the release wait for, if there is one.
+    /// The dependency that changes of the release wait for, if there is one.
     pub holds: Option<Refusal>,
     /// Why the dependencies cannot be met at all.
     pub refusal: Option<Refusal>,
@@ -140,7 +140,7 @@ fn target(other: &ReleaseKey, ctx: &Context) -> DependencyState {
     }
 }
 
-/// What another custom resource needs. After a restart it may not have had a pass yet.
+/// The needs of another custom resource. After a restart it may not have had a pass yet.
 fn needs_of(key: &ReleaseKey, ctx: &Context) -> Vec<ReleaseKey> {
     if let Some(needs) = ctx.cache.needs(key) {
         return needs;

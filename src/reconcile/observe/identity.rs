@@ -1,8 +1,8 @@
 //! With whose rights a release is handled.
 //!
 //! Everything about its objects is done so: they are looked up, read, applied, patched and deleted, as are hooks, operations and members,
-//! logs and the values of `valuesFrom`. What is the operator's own is done with its own rights: records, the status, the finalizer,
-//! events, the lease, discovery and the watches (docs/explanation/security.md).
+//! logs and the values of `valuesFrom`. The operator uses its own rights for its own data: records, the status, the
+//! finalizer, events, the lease, discovery and the watches (docs/explanation/security.md).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the status of a custom resource remembers about members and operations.
+//! The state of members and operations that the status of a custom resource keeps.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::cluster::cr::Cr;
 use crate::members::workload::{Latch, REPLACED};
 use crate::plan::operations::state::{Running, StoredOperations};
 
-/// What the status remembers about a stateful set with members.
+/// The state of a stateful set with members that the status keeps.
 pub fn latch(cr: &Cr, name: &str) -> Latch {
     Latch::of(stored(&cr.status(), name), cr.annotations.get(REPLACED).map(|uids| &**uids))
 }

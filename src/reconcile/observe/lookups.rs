@@ -56,8 +56,8 @@ pub async fn state(
     state
 }
 
-/// Whether a rendering that looked up objects failed before the operator started. What it looked up is unknown, and may
-/// exist by now.
+/// Whether a rendering that looked up objects failed before the operator started. The objects that it looked up are
+/// unknown, and may exist now.
 pub fn may_have_come(key: &ReleaseKey, chart: Option<&Loaded>, cr: &Cr, ctx: &Context) -> bool {
     chart.is_some_and(Loaded::looks_up)
         && !ctx.memory.looked_up.has_tried(key)
@@ -149,7 +149,8 @@ pub async fn read(owner: &Owner, key: &ReleaseKey, period: Duration, cluster: &C
             }
             // A rendering would fail now, so the deployed objects stay as they are.
             Err(error) => {
-                tracing::debug!(%error, name = %key.name, namespace = %key.namespace, "what was looked up cannot be read again");
+                tracing::debug!(%error, name = %key.name, namespace = %key.namespace, "cannot read the objects again \
+                     that templates looked up");
             }
         }
     }

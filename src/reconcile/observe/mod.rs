@@ -182,7 +182,7 @@ async fn read_records(observed: &mut Observed, ctx: &Context) {
     }
 }
 
-/// What the caches know about the objects of a release.
+/// The state of the objects of a release in the caches.
 struct CachedObjects {
     live: BTreeMap<ObjectId, Live>,
     /// Watches that are not complete yet, of objects that the newest revision lists.
@@ -209,7 +209,7 @@ fn objects(key: &ReleaseKey, history: &[Revision], left: Left, ctx: &Context) ->
     CachedObjects { live, unsynced, unwatched, blind, hidden }
 }
 
-/// What the caches do not know yet, but will.
+/// The parts that the caches do not have yet.
 #[derive(Clone, Copy)]
 struct Caches {
     /// Objects that the newest revision lists.
@@ -319,7 +319,7 @@ fn is_asked(reconcile_at: Option<&str>, cr: &Cr) -> bool {
     reconcile_at.is_some_and(|asked| answered != Some(asked))
 }
 
-/// What a change of the release waits for, unless `reconcile-at` asks for it now.
+/// The dependency that a change of the release waits for, unless `reconcile-at` requests the change now.
 fn holds(linked: &Linked, reconcile_at: Option<&str>, cr: &Cr) -> Option<Refusal> {
     linked.holds.clone().filter(|_| !is_asked(reconcile_at, cr))
 }
@@ -336,7 +336,7 @@ pub fn attempt(inputs: Option<&str>, cr: &Cr, cluster: &Cluster) -> String {
     hasher.finish()
 }
 
-/// A record whose manifest can be read. No pass can act on another one.
+/// A record whose manifest can be read. A pass can act on no other record.
 fn usable(read: Result<Option<Record>, Error>) -> Result<Option<Record>, Error> {
     let record = read?;
     if let Some(record) = &record {
@@ -392,7 +392,7 @@ pub fn ignored(own: &Annotations) -> (Vec<Ignore>, Option<Refusal>) {
     own.ignored.clone().map_or_else(refuse, |rules| (rules, None))
 }
 
-/// What the values of a release come from.
+/// The sources of the values of a release.
 struct Given {
     /// Those of the spec, with the kind's overrides.
     values: Map<String, Value>,
@@ -432,7 +432,7 @@ fn misplaced(owner: &Owner, cr: &Cr, served: &Served, ctx: &Context) -> Option<R
         return Some(Refusal { reason: "TargetNamespaceMissing", message });
     }
     let own = owner.namespace.as_deref().unwrap_or_default();
-    // A text that is no name is a bad switch.
+    // A text that is not a name is a bad switch.
     let said = cr.annotations.get(TARGET_NAMESPACE).map(|text| text.trim()).filter(|text| dns::is_label(text));
     match said.map(|said| served.kind.placement.check_target(said, own)) {
         Some(Err(message)) => Some(Refusal { reason: "NamespaceNotAllowed", message }),
@@ -454,8 +454,8 @@ fn refusal(owner: &Owner, cr: &Cr, served: &Served, ctx: &Context) -> Option<Ref
     }
     if owner.release_name.len() > MAX_NAME {
         let message = format!(
-            "the name has {} characters; a release name, which it becomes, can have {MAX_NAME}. Use a shorter name, or choose one \
-             for the release with the annotation {RELEASE_NAME}, where the kind allows it",
+            "the name has {} characters; it becomes the name of the release, which can have {MAX_NAME}. Use a shorter \
+             name, or choose a name for the release with the annotation {RELEASE_NAME}, where the kind allows it",
             owner.release_name.len()
         );
         return refuse("NameTooLong", message);
@@ -468,15 +468,15 @@ fn renamed(key: &ReleaseKey, owner: &Owner, ctx: &Context) -> Option<Refusal> {
     let (name, (target, other)) = (&owner.release_name, ctx.cache.other_release(key)?);
     if owner.release_namespace != target {
         let message = format!(
-            "the release is in namespace {} and cannot move to {target}: take back what names the namespace (the annotation \
-             {TARGET_NAMESPACE}, or targetNamespace in watches.yaml), or make another custom resource",
+            "the release is in namespace {} and cannot move to {target}: revert the setting of the namespace (the \
+             annotation {TARGET_NAMESPACE}, or targetNamespace in watches.yaml), or create a new custom resource",
             owner.release_namespace
         );
         return Some(Refusal { reason: "ReleaseMoved", message });
     }
     let message = format!(
-        "the release is called {name} and cannot be called {other}: take back what names it (the annotation {RELEASE_NAME}, or \
-         releaseSuffix in watches.yaml), or make another custom resource"
+        "the release is called {name} and cannot be called {other}: revert the setting of the name (the annotation \
+         {RELEASE_NAME}, or releaseSuffix in watches.yaml), or create a new custom resource"
     );
     Some(Refusal { reason: "ReleaseRenamed", message })
 }
@@ -493,7 +493,7 @@ fn is_busy(newest: Option<&secret::Revision>, now: i64) -> bool {
     })
 }
 
-/// Why the release of this name belongs to somebody else, as a sentence; `None` if it does not.
+/// Why the release of this name belongs to another owner, as a sentence; `None` if it does not.
 fn foreign(owner: &Owner, cr: &Cr, switches: &Switches, ctx: &Context, history: &[secret::Revision]) -> Option<String> {
     let newest = history.last()?;
     let (name, own) = (&owner.release_name, owner.namespace.clone().unwrap_or_default());
@@ -505,8 +505,8 @@ fn foreign(owner: &Owner, cr: &Cr, switches: &Switches, ctx: &Context, history: 
         // After an uninstall that kept the history, the name is free.
         return (newest.status != Status::Uninstalled && !switches.take_ownership).then(|| {
             format!(
-                "a Helm release {name} exists {here} and was not made for this custom resource; with the annotation \
-                 {TAKE_OWNERSHIP}: \"true\" on the custom resource it is taken over"
+                "a Helm release {name} exists {here} and was not made for this custom resource; set the annotation \
+                 {TAKE_OWNERSHIP}: \"true\" on the custom resource to take it over"
             )
         });
     };

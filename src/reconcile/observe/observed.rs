@@ -39,7 +39,7 @@ pub struct Observed {
     pub values: Map<String, Value>,
     /// Other sources of values.
     pub extras: Extras,
-    /// What it needs of other custom resources.
+    /// Its needs from other custom resources.
     pub linked: Linked,
     /// Its chart, if the chart can be used.
     pub chart: Option<Arc<Loaded>>,

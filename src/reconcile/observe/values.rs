@@ -21,7 +21,7 @@ use crate::reconcile::context::Context;
 use crate::release::digest::Hasher;
 use crate::release::owner::Owner;
 
-/// What the values depend on besides the spec of the custom resource.
+/// The inputs of the values besides the spec of the custom resource.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
     /// The sources, in order of precedence.

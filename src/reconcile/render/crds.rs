@@ -85,7 +85,7 @@ fn defines(body: &Map<String, Value>, gvk: &Gvk) -> bool {
 
 async fn live(body: &Map<String, Value>, policy: Crds, observed: &Observed) -> Result<Option<Value>, Error> {
     match observed.cluster.get(&Resource::crds(), &id(body)).await {
-        // An account that may only create definitions finds out whether one exists by creating it.
+        // An account that can only create definitions finds out whether one exists by creating it.
         Err(e) if policy == Crds::Create && e.reason() == "Forbidden" => Ok(None),
         live => Ok(live?),
     }

@@ -30,7 +30,7 @@ use crate::telemetry::spans;
 /// Limits for the rendering of a chart. The largest public charts take a million steps and 1 MiB.
 pub const LIMITS: Limits = Limits { steps: Some(50_000_000), output: 32 << 20, memory: Some(256 << 20) };
 
-/// What a test has in their place.
+/// The limits in tests.
 const UNLIMITED: Limits = Limits { steps: None, output: usize::MAX, memory: None };
 
 /// The maximum number of objects in a release. The inventory of so many still fits into an annotation.
@@ -51,9 +51,9 @@ pub struct Drawn {
     pub rendered: Rendered,
     /// Its objects.
     pub objects: Vec<Object>,
-    /// What the chart declares about members.
+    /// The declarations of the chart about members.
     pub members: Option<Arc<Members>>,
-    /// What the chart declares about operations.
+    /// The declarations of the chart about operations.
     pub operations: Option<Arc<Operations>>,
     /// The fields of the status that the chart names.
     pub status_fields: Option<Arc<StatusFields>>,
@@ -82,7 +82,7 @@ pub async fn draw(
     let known = Known { objects: &objects, namespace, members: &names, facts: &progress::FACTS };
     let status_fields = StatusFields::read(&rendered.unknown, known).map_err(Error::Manifest)?.map(Arc::new);
     if let Some(fields) = &status_fields {
-        // What cannot be remembered is refused before anything is written.
+        // Values that cannot be stored are refused before anything is written.
         fields.encode().map_err(Error::Manifest)?;
     }
     Ok(Drawn { rendered, objects, members, operations, status_fields })
@@ -123,7 +123,7 @@ async fn in_place(
         .run(&observed.key, move |stop| {
             let mut values = values;
             floats::restore(&mut values, &chart.chart);
-            // What the chart looks up belongs to its rendering.
+            // The lookups of the chart belong to its rendering.
             let _entered = span.enter();
             let limits = if harm::is_unlimited() { UNLIMITED } else { LIMITS };
             let options = Options::new(host).limits(limits).until(stop.clone());
@@ -148,10 +148,11 @@ fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> 
         return Ok(None);
     };
     if observed.owner.namespace.as_ref().is_some_and(|own| own != namespace) {
-        let why = "the chart has members, whose Jobs and ConfigMaps belong to the custom resource: the release has to be in its namespace";
+        let why = "the chart has members, and their Jobs and ConfigMaps belong to the custom resource: the release has \
+                   to be in its namespace";
         return Err(Error::Manifest(format!("{why}, and not in {namespace}")));
     }
-    // What cannot be remembered is refused before anything is written.
+    // Values that cannot be stored are refused before anything is written.
     members.encode().map_err(Error::Manifest)?;
     substitute::strip(&mut rendered.manifests, &members).map_err(Error::Manifest)?;
     Ok(Some(Arc::new(members)))

@@ -32,7 +32,7 @@ use crate::render::{Release, Rendered};
 use draw::{Drawn, MAX_OBJECTS, Surroundings, draw};
 use stamp::{Missing, place, stamp};
 
-/// What a release should consist of and, if a chart was rendered, the result of the rendering.
+/// The intended content of a release and, if a chart was rendered, the result of the rendering.
 #[derive(Default)]
 pub struct Prepared {
     /// For the plan.
@@ -41,9 +41,9 @@ pub struct Prepared {
     pub rendered: Option<Rendered>,
     /// All values of the rendering, for the record.
     pub values: Map<String, Value>,
-    /// What the templates looked up.
+    /// The lookups of the templates.
     pub lookups: Lookups,
-    /// What is said of values that the chart does not know.
+    /// The message about values that the chart does not know.
     pub remarks: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ pub async fn render(observed: &Verified, ctx: &Context) -> Result<Prepared, Erro
                 lookups.leave_out(objects.iter().map(|object| &object.id).chain(hooks.iter().map(|hook| &hook.id)));
                 prepared.lookups = lookups.clone();
             }
-            // Also of a rendering that failed: what it did not find may come. None begins without the values.
+            // Also of a rendering that failed: objects that it did not find may appear. None begins without the values.
             let begun = !matches!(prepared, Err(Error::Values(_) | Error::Api(_)));
             // A template may look up because a value says so (`tpl`), which its text does not show.
             let looked_up = !lookups.is_empty() || observed.chart.as_ref().is_some_and(|chart| chart.looks_up());
@@ -149,8 +149,8 @@ pub fn waits_for_hooks(observed: &Observed) -> bool {
     observed.situation == Situation::Uninstall && switches.hooks && deletes && !namespace_goes
 }
 
-/// What is said of values that the chart does not know. A custom resource may be large, and so may a chart: it is looked at outside
-/// the workers.
+/// The message about values that the chart does not know. A custom resource may be large, and so may a chart: it is
+/// looked at outside the workers.
 async fn remarks(observed: &Observed) -> Vec<String> {
     let (Some(chart), Some(spec)) = (observed.chart.clone(), observed.cr.spec.clone()) else { return Vec::new() };
     let look = move || {
@@ -207,7 +207,7 @@ async fn from_chart(
 /// Checks that the objects of operations are in allowed places. A kind that is not served yet may be served when the
 /// operation begins.
 async fn place_operations(operations: &Operations, observed: &Observed, ctx: &Context) -> Result<(), Error> {
-    // What cannot be remembered is refused before anything is written.
+    // Values that cannot be stored are refused before anything is written.
     operations.encode().map_err(Error::Manifest)?;
     for hook in &operations.hooks {
         let namespaced = ctx.discovery.resolve(&hook.gvk()).await?.is_none_or(|resource| resource.namespaced);

@@ -27,7 +27,7 @@ pub async fn learn(observed: &Observed, ctx: &Context) -> bool {
             // There is no record of ours, or no readable one: no known object can hold a secret.
             Ok(None | Some(Err(_))) | Err(Error::Record(_)) => {}
             Err(error) => {
-                tracing::debug!(%error, name = %key.name, "what the texts of a release may quote is not known");
+                tracing::debug!(%error, name = %key.name, "the secrets that texts of a release can quote are unknown");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a pass did, as the input of its report.
+//! The actions of a pass, as the input of its report.
 
 use crate::plan::Verb;
 use crate::reconcile::apply::Applied;
@@ -6,7 +6,7 @@ use crate::reconcile::error::Error;
 use crate::reconcile::members::MembersReport;
 use crate::reconcile::operations::OperationsReport;
 
-/// What a pass did.
+/// The actions of a pass.
 pub struct Done {
     /// With the objects of the release.
     pub applied: Applied,
@@ -33,12 +33,12 @@ impl Done {
         errors.into_iter().flatten().next()
     }
 
-    /// What the pass found and did about members.
+    /// The findings and actions of the pass about members.
     pub fn members(&self) -> Option<&MembersReport> {
         self.members.as_ref().ok()?.as_ref()
     }
 
-    /// What the pass found and did about operations.
+    /// The findings and actions of the pass about operations.
     pub fn operations(&self) -> Option<&OperationsReport> {
         self.operations.as_ref().ok()?.as_ref()
     }

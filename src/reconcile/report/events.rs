@@ -39,7 +39,7 @@ pub fn events(observed: &Observed, done: &Done, ctx: &Context) {
         event(observed, ctx, false, "ReleaseAdopted", note);
     } else if outside && begun && observed.corrupted.is_none() && !is_idle(done) {
         let note =
-            format!("release {name} was changed by somebody else; it becomes again what the custom resource says");
+            format!("another client changed release {name}; the operator restores the state in the custom resource");
         event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
     if let Some(note) = allow::describe(&observed.cr.refused)
@@ -60,7 +60,7 @@ pub fn events(observed: &Observed, done: &Done, ctx: &Context) {
         event(observed, ctx, true, refusal.reason, refusal.message.clone());
     }
     if observed.situation == Situation::New && observed.cr.status().contains_key("release") {
-        let note = format!("release {name} was uninstalled by somebody else; it is installed again");
+        let note = format!("another client uninstalled release {name}; the operator installs it again");
         event(observed, ctx, true, "ReleaseChangedOutside", note);
     }
     if matches!(done.applied.verb, Verb::Install | Verb::Upgrade) {
@@ -135,7 +135,8 @@ fn say_unusable(observed: &Observed, ctx: &Context) {
         _ => ("ReleaseCorrupted", "cannot be read".to_owned()),
     };
     let note = format!(
-        "the record of release {} {why}; nothing is taken from it, and the release is taken over from its live objects",
+        "the record of release {} {why}; the operator takes nothing from it, and takes the release over from its live \
+         objects",
         observed.key.name
     );
     event(observed, ctx, true, reason, note);

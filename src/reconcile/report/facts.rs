@@ -27,7 +27,7 @@ pub fn is_idle(done: &Done) -> bool {
     done.applied.verb == Verb::Repair && done.applied.changed.is_empty() && done.applied.pruned == 0
 }
 
-/// What a repair did; empty if it did nothing.
+/// The changes of a repair; empty if there are none.
 pub fn repaired(done: &Done) -> String {
     let changed: Vec<String> = done.applied.changed.iter().take(5).map(ToString::to_string).collect();
     let mut texts = Vec::new();

@@ -54,7 +54,7 @@ pub fn sooner(next: Next, seen: &OperationsReport) -> Next {
 pub fn following(observed: &Observed, done: &Done, ctx: &Context) -> Result<Next, Error> {
     let waits = matches!(observed.situation, Situation::Waiting | Situation::Leave);
     match done.error() {
-        // What follows, such as a rollback, needs another pass.
+        // The next step, such as a rollback, needs another pass.
         Some(_) if spent(observed, ctx) => Ok(Next::After(Duration::ZERO)),
         Some(error) => Err(error.clone()),
         None if observed.situation == Situation::Waiting && observed.facts.pausing => {

@@ -50,7 +50,7 @@ pub async fn report(key: &ReleaseKey, error: &Error, ctx: &Context) {
                     ctx.enter_cr(key.clone(), cr);
                 }
             }
-            Err(error) => tracing::debug!(%error, "why a pass ended could not be written into the status"),
+            Err(error) => tracing::debug!(%error, "could not write into the status why a pass ended"),
         }
     };
     let _ = caught(telling).await;

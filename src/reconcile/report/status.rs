@@ -49,7 +49,7 @@ pub async fn say_who_holds(observed: &Observed, ctx: &Context) -> Result<(), Err
     let (resource, id) = cr_id(observed, ctx).await?;
     let patch = json!({"metadata": {"uid": &*observed.cr.uid}, "status": patch});
     match ctx.cluster.merge::<Value>(&resource, &id, &patch, Some("status")).await {
-        // The custom resource is deleted, or another one has its name.
+        // The custom resource is deleted, or a new one has its name.
         Err(e) if e.is_not_found() || e.is_conflict() => Ok(()),
         answer => Ok(answer.map(|_| ())?),
     }
@@ -278,8 +278,8 @@ pub async fn objects(
     (objects, scale)
 }
 
-/// The fields that the chart names, from what the caches have now. `None` if the status keeps what it has: somebody else may have written
-/// the record, and the next pass compares it.
+/// The fields that the chart names, from what the caches have now. `None` if the status keeps what it has: another
+/// client may have written the record, and the next pass compares it.
 async fn fields(
     observed: &Observed,
     done: &Done,
@@ -307,7 +307,7 @@ async fn fields(
         return Some(found);
     }
     trusted?;
-    // What templates write and objects have may quote a Secret.
+    // Text from templates and objects may quote a Secret.
     let is_new = |name: &str, value: &Value| old.get(name) != Some(value);
     let known = learn(observed, ctx).await;
     for (name, found) in &mut found {

@@ -38,7 +38,7 @@ pub fn choose(
             (Err(why), _) => unusable(why),
             (Ok(chart), Some(version)) if chart.chart.metadata.version != version => Choice::None(unknown(
                 version,
-                "the kind has no rollout in watches.yaml, so no other version than the newest is kept",
+                "the kind has no rollout in watches.yaml, so only the newest version is kept",
             )),
             (Ok(chart), _) => Choice::Chart(chart),
         };
@@ -67,7 +67,7 @@ pub fn choose(
     let Some(newest) = of_release else { return Choice::Chart(goal) };
     let of_record = match has {
         Some(digest) => served.kept(digest),
-        // An earlier version of the operator wrote the record, or somebody else did, with `helm upgrade`.
+        // An earlier version of the operator wrote the record, or another client did, with `helm upgrade`.
         None => {
             served.usable().into_iter().rev().find(|loaded| is_made_by(loaded)).or_else(|| named(served, &cr.status()))
         }
@@ -109,7 +109,7 @@ fn unknown(version: &str, why: &str) -> Refusal {
     Refusal {
         reason: "ChartVersionUnknown",
         message: format!(
-            "the annotation {CHART_VERSION} asks for version {shown:?} of the chart, which is not kept; {why}"
+            "the annotation {CHART_VERSION} requests version {shown:?} of the chart, which is not kept; {why}"
         ),
     }
 }

@@ -30,7 +30,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// The shortest time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What the task remembers of one kind.
+/// The task's state of one kind.
 #[derive(Default)]
 struct Memory {
     /// The report that was written last, and when.
@@ -62,7 +62,7 @@ pub async fn run(ctx: Arc<Context>, namespace: String) {
         };
         tokio::select! {
             () = stop.cancelled() => return,
-            // What changes at the same time is looked at once.
+            // Changes at the same time cause one check.
             () = ctx.rollouts.notified() => tokio::time::sleep(LOOK_EVERY).await,
             () = due => {}
         }

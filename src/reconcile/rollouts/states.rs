@@ -139,6 +139,6 @@ fn check(goal: &Loaded, cr: &Cr, stop: &Stop) -> Checked {
             Checked::Refused("its values do not meet the values.schema.json of the new chart".to_owned())
         }
         [] => Checked::Taken,
-        paths => Checked::Refused(format!("the new chart does not take {}", paths.join(", "))),
+        paths => Checked::Refused(format!("the new chart does not accept {}", paths.join(", "))),
     }
 }

@@ -1,5 +1,5 @@
 //! The watches of the objects of releases: one per kind and namespace, or one per kind for all namespaces. A watch
-//! starts when the first release needs it, and ends when no release needs it any more.
+//! starts when the first release needs it, and ends when no release needs it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ pub struct ObjectWatches {
 
 /// A running watch.
 struct Started {
-    /// When a pass last asked for it.
+    /// When a pass last requested it.
     wanted: Instant,
     /// Ends it.
     end: CancellationToken,
@@ -72,7 +72,7 @@ impl ObjectWatches {
             let mut end = end;
             while watches.follow(&key, &end).await == Ended::Unneeded {
                 match watches.leave(&key) {
-                    // A pass has asked for the watch again.
+                    // A pass has requested the watch again.
                     Some(again) => end = again,
                     None => return,
                 }
@@ -85,14 +85,14 @@ impl ObjectWatches {
     fn leave(&self, key: &WatchKey) -> Option<CancellationToken> {
         let mut started = self.lock();
         let running = started.get_mut(key)?;
-        // This check needs the lock: a pass that asks for the watch later starts another one.
+        // This check needs the lock: a pass that requests the watch later starts a new one.
         if running.wanted.elapsed() < grace() || self.shared.cache.needed().contains(key) {
             running.end = self.shared.tasks.stop().child_token();
             return Some(running.end.clone());
         }
         started.remove(key);
         self.shared.cache.unwatch(key);
-        tracing::debug!(kind = %key.0, "no release needs the watch any more");
+        tracing::debug!(kind = %key.0, "no release needs the watch now");
         None
     }
 

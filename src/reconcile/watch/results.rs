@@ -107,6 +107,6 @@ impl Sink<DynamicObject> for ResultSink {
     fn complete(&mut self) {}
 
     fn blind(&mut self, why: String) {
-        tracing::warn!(%why, "pods with results cannot be watched: the status does not say how they ended");
+        tracing::warn!(%why, "pods with results cannot be watched: the status does not show their results");
     }
 }

@@ -15,7 +15,7 @@ use crate::object::Gvk;
 use crate::reconcile::shared::Shared;
 
 /// The watches: metadata only, one per kind and namespace, or one per kind for all namespaces. A watch starts when the
-/// first release needs it, and ends when no release needs it any more.
+/// first release needs it, and ends when no release needs it.
 pub struct SourceWatches {
     started: Arc<Mutex<HashMap<WatchKey, Started>>>,
     shared: Arc<Shared>,
@@ -44,7 +44,7 @@ impl SourceWatches {
             follow(&watch, &shared, &end).await;
             let mut started = lock(&started);
             started.remove(&watch);
-            // A release that asks for the watch later starts another one. A release that has just asked for it looks
+            // A release that requests the watch later starts a new one. A release that has just requested it looks
             // again.
             if end.is_cancelled() {
                 shared.sources.unwatch(&watch);
@@ -74,7 +74,7 @@ impl SourceWatches {
 
 /// A running watch.
 struct Started {
-    /// When a pass last asked for it.
+    /// When a pass last requested it.
     wanted: Instant,
     /// Ends it.
     end: CancellationToken,
@@ -102,6 +102,6 @@ async fn follow(source: &WatchKey, shared: &Shared, stop: &CancellationToken) {
     let mut sink = SourceSink::new(source.clone(), Arc::clone(&shared.sources), move |keys| queue.add_all(keys));
     if watch(api, selector, shared.manner(), &mut sink, stop).await == End::Gone {
         shared.discovery.forget(&source.0);
-        blind("the API server does not serve it any more");
+        blind("the API server no longer serves it");
     }
 }

@@ -1,4 +1,4 @@
-//! Ends the watches that no release needs any more.
+//! Ends the watches that no release needs.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -74,7 +74,7 @@ pub struct Field {
     /// Whether `kubectl get` shows it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub column: bool,
-    /// What it means, for the definition.
+    /// Its meaning, for the definition.
     #[serde(skip)]
     pub description: Option<String>,
 }
@@ -101,11 +101,11 @@ pub enum FieldSource {
     Value(Value),
     /// A field of a live object of the release.
     From(FieldPlace),
-    /// What the operator knows of a stateful set with members.
+    /// The operator's facts about a stateful set with members.
     Members {
         /// Name of the `Members` document.
         document: String,
-        /// What of it.
+        /// The fact that it shows.
         field: String,
     },
 }
@@ -155,7 +155,8 @@ impl FieldType {
         }
     }
 
-    /// The value in this type: of numbers and booleans, the text where a text is wanted. `None` for what has another type.
+    /// The value in this type: of numbers and booleans, the text where a text is wanted. `None` for a value of another
+    /// type.
     pub fn fit(self, value: &Value) -> Option<Value> {
         match value {
             Value::Number(number) if self == Self::String => Some(number.to_string().into()),
@@ -205,7 +206,7 @@ pub fn is_secret(gvk: &Gvk) -> bool {
     gvk.group.is_empty() && &*gvk.kind == "Secret"
 }
 
-/// What the sources of fields may name.
+/// The names that sources of fields can use.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// The objects of the rendering.
@@ -214,7 +215,7 @@ pub struct Known<'a> {
     pub namespace: &'a str,
     /// The names of its `Members` documents.
     pub members: &'a [&'a str],
-    /// What is known of members.
+    /// The facts about members.
     pub facts: &'a [&'static str],
 }
 
@@ -259,8 +260,8 @@ impl StatusFields {
         packed::encode(self, "fields of the status", MAX_ENCODED)
     }
 
-    /// Decodes a text from [`Self::encode`]; `None` for any other text. Whoever may edit Secrets can write such a text, so that more
-    /// fields than a chart can have do not count.
+    /// Decodes a text from [`Self::encode`]; `None` for any other text. A user who can edit Secrets can write such a
+    /// text, so more fields than a chart can have do not count.
     pub fn decode(text: &str) -> Option<Self> {
         if text.len() > MAX_ENCODED {
             return None;
@@ -303,7 +304,7 @@ fn read(hook: &Hook) -> Result<Vec<Field>, String> {
     let mut document = DocumentFields::of("the document", Some(body(hook)?.into()), &known)?;
     let fields = match document.take("fields") {
         Some(Value::Object(fields)) => fields,
-        None => return Err("fields is missing: which fields the status shall have".to_owned()),
+        None => return Err("fields, the fields of the status, is missing".to_owned()),
         Some(_) => return Err("fields is not an object".to_owned()),
     };
     fields.into_iter().map(|(name, said)| field(name, said)).collect()
@@ -312,7 +313,8 @@ fn read(hook: &Hook) -> Result<Vec<Field>, String> {
 fn field(name: String, said: Value) -> Result<Field, String> {
     if !is_name(&name) {
         return Err(format!(
-            "fields.{name}: a name has letters and digits, begins with a small letter, and has 63 at most"
+            "fields.{name}: a name has letters and digits, begins with a lower-case letter, and has at most 63 \
+             characters"
         ));
     }
     if RESERVED.contains(&name.as_str()) {
@@ -325,17 +327,17 @@ fn field(name: String, said: Value) -> Result<Field, String> {
     let column = match said.take("column") {
         None => false,
         Some(Value::Bool(column)) => column,
-        Some(_) => return Err(format!("{at}.column is neither true nor false")),
+        Some(_) => return Err(format!("{at}.column must be true or false")),
     };
     if column && matches!(kind, FieldType::Array | FieldType::Object) {
-        return Err(format!("{at}.column: a column shows no {}", kind.as_str()));
+        return Err(format!("{at}.column: a column cannot show {}", kind.as_str()));
     }
     let description = said.text("description")?;
     let source = match (said.take("value"), said.take("from"), said.text("members")?, said.text("field")?) {
         (Some(value), None, None, None) => FieldSource::Value(constant(value, kind, &at)?),
         (None, Some(place), None, None) => FieldSource::From(read_place(place, &at)?),
         (None, None, Some(document), Some(field)) => FieldSource::Members { document, field },
-        (None, None, Some(_), None) => return Err(format!("{at}.field is missing: what of the members it shows")),
+        (None, None, Some(_), None) => return Err(format!("{at}.field, the fact of the members to show, is missing")),
         (None, None, None, None) => return Err(format!("{at} has none of value, from, and members with field")),
         _ => return Err(format!("{at} has more than one of value, from, and members with field")),
     };
@@ -388,7 +390,7 @@ fn check_source(source: &FieldSource, known: Known<'_>) -> Result<(), String> {
         FieldSource::Members { document, .. } if !known.members.contains(&document.as_str()) => {
             Err(match known.members {
                 [] => format!("members: there is no Members {document}; the chart has none"),
-                names => format!("members: there is no Members {document}; there are {}", names.join(", ")),
+                names => format!("members: there is no Members {document}; the chart has {}", names.join(", ")),
             })
         }
         FieldSource::Members { field, .. } if !known.facts.contains(&field.as_str()) => {
@@ -402,7 +404,7 @@ fn check_source(source: &FieldSource, known: Known<'_>) -> Result<(), String> {
 fn check_place(place: &FieldPlace, known: Known<'_>) -> Result<(), String> {
     let (gvk, name) = (place.gvk(), &place.name);
     if is_secret(&gvk) {
-        return Err("from: what a Secret holds is not shown; show its name, as a value".to_owned());
+        return Err("from: the content of a Secret is not shown; show its name, as a value".to_owned());
     }
     let named = |o: &&Object| o.gvk.group == gvk.group && o.gvk.kind == gvk.kind && o.name == *name;
     let here = |o: &&Object| {

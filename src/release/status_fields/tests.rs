@@ -60,12 +60,12 @@ fn a_mistake_is_named_with_its_place_and_what_may_be_there() {
         ("{a: {valeu: b}}", "fields.a.valeu is unknown; there are value, from"),
         ("{a: {value: 1.20}}", "fields.a.value has the type number, and the field the type string: quote it"),
         ("{a: {value: a, type: text}}", "fields.a.type \"text\" is unknown"),
-        ("{a: {value: [], type: array, column: true}}", "fields.a.column: a column shows no array"),
+        ("{a: {value: [], type: array, column: true}}", "fields.a.column: a column cannot show array"),
         ("{a: {members: db}}", "fields.a.field is missing"),
-        ("{a: {members: web, field: ready}}", "fields.a.members: there is no Members web; there are db"),
+        ("{a: {members: web, field: ready}}", "fields.a.members: there is no Members web; the chart has db"),
         ("{a: {members: db, field: sise}}", "fields.a.field \"sise\" is unknown; there are size, ready"),
         (&from("{apiVersion: v1, kind: Service, name: web}"), "fields.a.from.path is missing"),
-        (&from("{apiVersion: v1, kind: Service, name: web, path: a}"), "fields.a.from.path: \"a\" is no path"),
+        (&from("{apiVersion: v1, kind: Service, name: web, path: a}"), "fields.a.from.path: \"a\" is not a path"),
         (
             &from("{apiVersion: v1, kind: Service, name: db, path: .a}"),
             "fields.a.from: the chart renders no Service db of v1",
@@ -75,7 +75,7 @@ fn a_mistake_is_named_with_its_place_and_what_may_be_there() {
             "fields.a.from: the chart has Service web in v1",
         ),
         (&from("{apiVersion: v1, kind: Service, name: web, namespace: x, path: .a}"), "renders no Service web"),
-        (&from("{apiVersion: v1, kind: Secret, name: web, path: .data.a}"), "what a Secret holds is not shown"),
+        (&from("{apiVersion: v1, kind: Secret, name: web, path: .data.a}"), "the content of a Secret is not shown"),
     ] {
         let why = read(&[SERVICE, &document(fields)]).unwrap_err();
         assert!(why.starts_with("Status") && why.contains(part), "{fields}: {why}");

@@ -5,14 +5,14 @@ use crate::chart::Chart;
 use crate::crd::StatusField;
 use crate::render::{Capabilities, Limits, Options, Release, render};
 
-/// What the rendering may cost: the chart of a definition may be anybody's.
+/// The limits of the rendering: the chart of a definition can have any author.
 const LIMITS: Limits = Limits { steps: Some(10_000_000), output: 16 << 20, memory: Some(128 << 20) };
 
 /// The fields that the documents of a chart name with the chart's default values. A chart that needs further values is rendered as far as
 /// `helm lint` renders it.
 ///
 /// # Errors
-/// Why the chart cannot be rendered so, or what is wrong with its documents.
+/// Why the chart cannot be rendered this way, or the fault of its documents.
 pub fn of_chart(chart: &Chart) -> Result<Vec<StatusField>, String> {
     if !may_have(chart) {
         return Ok(Vec::new());

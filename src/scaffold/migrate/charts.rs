@@ -16,7 +16,7 @@ pub fn look(project: &Project<'_>, report: &mut MigrationReport) {
                 &path,
                 None,
                 &format!("the chart of {} does not load: {why}", kind.gvk.kind),
-                "mend the chart, or its path in watches.yaml",
+                "fix the chart, or its path in watches.yaml",
             ),
             Ok(chart) => {
                 schemas(kind, chart, &path, report);

@@ -36,7 +36,7 @@ fn one(kind: &Kind, document: &Document<'_>, report: &mut MigrationReport) {
         return report.change(
             path,
             Some(document.start),
-            &format!("{} is served by no Kubernetes since 1.22", document.text("/apiVersion")),
+            &format!("Kubernetes has not served {} since 1.22", document.text("/apiVersion")),
             &command(kind, plural),
         );
     }

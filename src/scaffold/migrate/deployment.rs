@@ -8,7 +8,7 @@ use super::documents::{self, Document};
 use super::{Edit, MigrationReport, Project};
 use crate::template::yaml;
 
-/// What `tillerman run` makes of an argument.
+/// The effect of an argument on `tillerman run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
     /// A flag that it has. Whether the value is the next argument.
@@ -33,7 +33,8 @@ const OLD: [(&str, Option<&str>); 4] = [
     ("inject-owner-ref", None),
 ];
 
-/// What stands in the file of `--config`, by flag (controller-runtime's `ControllerManagerConfig`, which operator-sdk had from 1.6 to 1.35).
+/// The content of the file of `--config`, by flag (controller-runtime's `ControllerManagerConfig`, which operator-sdk
+/// had from 1.6 to 1.35).
 const CONFIG: [(&str, &str); 5] = [
     ("health-probe-bind-address", "/health/healthProbeBindAddress"),
     ("metrics-bind-address", "/metrics/bindAddress"),
@@ -42,7 +43,7 @@ const CONFIG: [(&str, &str); 5] = [
     ("leader-election-namespace", "/leaderElection/resourceNamespace"),
 ];
 
-/// An argument and where it stands.
+/// An argument and its place.
 struct Given<'a> {
     text: String,
     path: &'a str,
@@ -167,7 +168,7 @@ impl<'a> Manager<'a> {
         }
     }
 
-    /// The patches that stand in a `kustomization.yaml` itself.
+    /// The patches in a `kustomization.yaml` itself.
     fn inline(&mut self, document: &Document<'a>) {
         let within = (document.start, document.end);
         for list in ["patches", "patchesJson6902"] {
@@ -219,7 +220,7 @@ pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut Migration
         report.note(
             proxy,
             None,
-            "kube-rbac-proxy stands before the metrics",
+            "kube-rbac-proxy protects the metrics",
             "nothing; Tillerman can protect them itself: --metrics-secure --metrics-require-rbac --metrics-bind-address=:8443",
         );
     }
@@ -326,7 +327,7 @@ fn unknown(project: &Project<'_>, manager: &Manager<'_>, given: &Given<'_>, repo
     match instead {
         Some(instead) => {
             let remedy = match instead.as_slice() {
-                [] => "remove it: nothing is in its place".to_owned(),
+                [] => "remove it: Tillerman has no replacement".to_owned(),
                 all => all.join(" "),
             };
             replaced(project, given, &instead, (&what, &remedy), report);
@@ -335,7 +336,7 @@ fn unknown(project: &Project<'_>, manager: &Manager<'_>, given: &Given<'_>, repo
     }
 }
 
-/// What the file of `--config` says, as flags. A flag that is given besides wins.
+/// The content of the file of `--config`, as flags. A flag that is given besides wins.
 fn of_config(config: &Value, manager: &Manager<'_>) -> Vec<String> {
     let flag = |(flag, pointer): &(&str, &str)| {
         let text = match config.pointer(pointer)? {

@@ -2,7 +2,8 @@
 
 use super::{Edit, MigrationReport, Project};
 
-/// What the image of helm-operator has, and a Dockerfile that is built on the program alone must say (deploy/Dockerfile).
+/// The settings that the image of helm-operator has, and that a Dockerfile with the program alone must add
+/// (deploy/Dockerfile).
 const BROUGHT: [(&str, &str); 4] = [
     ("ENV HOME", "ENV HOME=/opt/helm"),
     ("WORKDIR", "WORKDIR ${HOME}"),
@@ -63,7 +64,7 @@ fn one(path: &str, text: &str, base: &str, report: &mut MigrationReport) {
             path,
             Some(run.line),
             "RUN needs a shell, and the image of Tillerman has the program alone",
-            "run it in a stage of its own (FROM … AS build), and COPY --from=build what it made",
+            "run it in a stage of its own (FROM … AS build), and COPY --from=build its results",
         );
     }
     if !name_of(base).contains("helm-operator") {

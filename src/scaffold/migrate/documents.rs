@@ -14,7 +14,7 @@ pub struct Document<'a> {
     pub start: usize,
     /// Behind its last line.
     pub end: usize,
-    /// What it says.
+    /// Its content.
     pub value: Value,
 }
 
@@ -33,7 +33,8 @@ impl Document<'_> {
 /// The folders whose files describe the operator.
 const FOLDERS: [&str; 2] = ["config/", "deploy/"];
 
-/// The documents that kustomize would take, and all of those in folders without a `kustomization.yaml`. What is no YAML is left out.
+/// The documents that kustomize would take, and all of those in folders without a `kustomization.yaml`. Text that is
+/// not YAML is left out.
 pub fn used(files: &BTreeMap<String, String>) -> Vec<Document<'_>> {
     let yamls = files.iter().filter(|(path, _)| is_yaml(path) && FOLDERS.iter().any(|folder| path.starts_with(folder)));
     let all: Vec<(&str, Vec<Document<'_>>)> = yamls.map(|(path, text)| (path.as_str(), of_file(path, text))).collect();
@@ -90,7 +91,7 @@ fn names_in(value: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The first line of a part of a text that holds nothing but this value: an item of a list, or the value of a patch.
+/// The first line of a part of a text that has only this value: an item of a list, or the value of a patch.
 pub fn line_of(text: &str, (start, end): (usize, usize), value: &str) -> Option<usize> {
     text.lines().enumerate().take(end).skip(start).find(|(_, line)| bare(line) == value).map(|(at, _)| at)
 }

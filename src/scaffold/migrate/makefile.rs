@@ -28,5 +28,5 @@ pub fn look(project: &Project<'_>, report: &mut MigrationReport) {
         }
     }
     report
-        .stays("Makefile", "the other targets; those of bundles use operator-sdk, whose part tillerman bundle can do");
+        .stays("Makefile", "the other targets; those of bundles use operator-sdk, which tillerman bundle can replace");
 }

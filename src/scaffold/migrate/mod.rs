@@ -1,5 +1,6 @@
-//! What has to change in a project of operator-sdk's Helm plugin so that Tillerman runs it, and what stays. Projects of v1.0 to v1.42 have
-//! `config/`, those before have `deploy/` and `build/Dockerfile` (operator-sdk, `internal/plugins/helm/v1` and `internal/scaffold/helm`).
+//! The changes that a project of operator-sdk's Helm plugin needs so that Tillerman runs it, and the parts that stay.
+//! Projects of v1.0 to v1.42 have `config/`, those before have `deploy/` and `build/Dockerfile` (operator-sdk,
+//! `internal/plugins/helm/v1` and `internal/scaffold/helm`).
 //!
 //! All of it is decided on texts: who calls has read the files, and writes them.
 
@@ -21,7 +22,7 @@ use crate::rbac::rules::Rule;
 pub use deployment::Argument;
 pub use watches::read as read_watches;
 
-/// What a finding asks for.
+/// The work that a finding requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// It has to change.
@@ -35,15 +36,15 @@ pub enum Verdict {
 /// Something found in a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What it asks for.
+    /// The work that it requires.
     pub verdict: Verdict,
     /// The file.
     pub path: String,
     /// The line, from 1.
     pub line: Option<usize>,
-    /// What is there.
+    /// The present state.
     pub what: String,
-    /// What to do; empty for nothing.
+    /// The remedy; empty for nothing.
     pub remedy: String,
     /// The edits of the report do it.
     pub is_edited: bool,
@@ -58,7 +59,7 @@ enum Edit {
     After(Vec<String>),
 }
 
-/// All that was found, and the edits of what is understood.
+/// All findings, and the edits for those that are understood.
 #[derive(Clone, Debug, Default)]
 pub struct MigrationReport {
     /// In the order of the project's parts.
@@ -67,13 +68,13 @@ pub struct MigrationReport {
     edits: BTreeMap<(String, usize), Vec<Edit>>,
 }
 
-/// A project, and what is known of it.
+/// A project, and the facts about it.
 pub struct Project<'a> {
     /// The texts of its files, by path.
     pub files: &'a BTreeMap<String, String>,
-    /// The image that its Dockerfile shall be built on.
+    /// The base image for its Dockerfile.
     pub base: &'a str,
-    /// What `tillerman run` makes of an argument.
+    /// The effect of an argument on `tillerman run`.
     pub argument: &'a dyn Fn(&str) -> Argument,
     /// The kinds of `watches.yaml`, each with its chart or why it does not load.
     pub kinds: &'a [(Kind, Result<Chart, String>)],

@@ -23,7 +23,7 @@ enum Place {
     Other(String),
 }
 
-/// What the operator has.
+/// The rights of the operator.
 #[derive(Default)]
 struct Rights {
     rules: BTreeMap<Place, Vec<Value>>,
@@ -64,7 +64,7 @@ impl Rights {
         rights
     }
 
-    /// What is held at a place: its own, and what is held everywhere.
+    /// The rights at a place: its own, and those that hold everywhere.
     fn held(&self, place: &Place) -> Held {
         let mut rules = self.rules.get(&Place::Everywhere).cloned().unwrap_or_default();
         if *place != Place::Everywhere {
@@ -140,7 +140,7 @@ fn needs(
             path,
             None,
             &shown,
-            "nothing, or add the rule: without it, less is said of why a workload or hook fails",
+            "nothing, or add the rule: without it, conditions and events say less about why a workload or hook fails",
         );
         return false;
     }
@@ -151,7 +151,12 @@ fn needs(
         held.lacks(&one).is_empty()
     });
     if rule.part != Part::Own && !has_some {
-        report.note(path, None, &shown, "add the rule, if the chart is to make it; helm-operator may not either");
+        report.note(
+            path,
+            None,
+            &shown,
+            "add the rule if the chart needs the object; helm-operator does not have this right either",
+        );
         return false;
     }
     let added = home.and_then(|(path, part)| {

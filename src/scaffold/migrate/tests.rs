@@ -8,7 +8,7 @@ const WATCHES: &str = "- group: a.io\n  version: v1\n  kind: Web\n  chart: helm-
 const DOCKERFILE: &str = "FROM quay.io/operator-framework/helm-operator:v1.42.3\n\nENV HOME=/opt/helm\nCOPY watches.yaml ${HOME}/watches.yaml\n\
                           COPY helm-charts  ${HOME}/helm-charts\nWORKDIR ${HOME}\n";
 
-/// What `tillerman run` would say; the whole table is that of its flags (src/cli/migrate.rs).
+/// The answer of `tillerman run`; the whole table is that of its flags (src/cli/migrate.rs).
 fn argument(text: &str) -> Argument {
     match text.trim_start_matches('-').split('=').next().unwrap() {
         "leader-elect" | "enable-leader-election" => Argument::Known { takes_next: false },
@@ -27,7 +27,7 @@ fn report(files: &BTreeMap<String, String>) -> MigrationReport {
     let watches = read_watches(&files["watches.yaml"]).map(|watches| watches.kinds).unwrap_or_default();
     let kinds: Vec<_> = watches.into_iter().map(|kind| (kind, Err("not here".to_owned()))).collect();
     let served = once(Served { group: "a.io".to_owned(), plural: "webs".to_owned() }).collect();
-    let needed = rules(&[], &RunSettings { served, ..Settings::default() });
+    let needed = rules(&[], &RunSettings { served, ..RunSettings::default() });
     look(&Project { files, base: "tillerman:1", argument: &argument, kinds: &kinds, needed: &needed })
 }
 
@@ -212,13 +212,13 @@ fn a_rule_is_added_before_the_marker_of_kubebuilder_and_not_where_something_foll
         all
     };
     let found = edited(with(&role)).remove("config/rbac/role.yaml").unwrap();
-    let end = "watch]\n# to be the owner that blocks the deletion of its objects\n- apiGroups:\n  - a.io\n  resources:\n  - webs/finalizers\n  \
-               verbs:\n  - update\n\n# +kubebuilder:scaffold:rules\n";
+    let end = "watch]\n# to own objects whose deletion it blocks\n- apiGroups:\n  - a.io\n  resources:\n  - \
+               webs/finalizers\n  verbs:\n  - update\n\n# +kubebuilder:scaffold:rules\n";
     assert!(found.ends_with(end), "{found}");
     assert!(changes(&with(&other)).iter().any(|c| c.starts_with("config/rbac/role.yaml by hand")));
 }
 
-/// operator-sdk 0.19: `deploy/`, one namespace, no lease, and a definition of a version that no cluster serves any more.
+/// operator-sdk 0.19: `deploy/`, one namespace, no lease, and a definition of a version that no cluster serves now.
 #[test]
 fn a_project_of_before_operator_sdk_1_is_understood() {
     let operator = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web-operator\nspec:\n  replicas: 1\n  selector:\n    matchLabels:\n      \
@@ -240,7 +240,8 @@ fn a_project_of_before_operator_sdk_1_is_understood() {
     assert_eq!(
         changes(&all),
         [
-            "deploy/crds/a.io_webs_crd.yaml:1 by hand apiextensions.k8s.io/v1beta1 is served by no Kubernetes since 1.22",
+            "deploy/crds/a.io_webs_crd.yaml:1 by hand Kubernetes has not served apiextensions.k8s.io/v1beta1 since \
+             1.22",
             "deploy/operator.yaml:5 without --leader-elect, two operators run for a moment when the image changes",
         ]
     );

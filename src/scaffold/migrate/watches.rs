@@ -37,7 +37,7 @@ pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut Migration
     };
     let watches = match read(text) {
         Ok(watches) => watches,
-        Err(why) => return report.change(WATCHES, None, &why, "mend it; tillerman run does not start with it"),
+        Err(why) => return report.change(WATCHES, None, &why, "fix it; tillerman run does not start with it"),
     };
     for warning in &watches.warnings {
         report.note(WATCHES, line_in(warning), warning, "helm-operator ignores it too: remove it, or correct its name");
@@ -53,7 +53,7 @@ pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut Migration
             "nothing, if they are meant to be empty, as they are with helm-operator",
         );
     }
-    // A variable of the operator's environment is not to be had here.
+    // The variables of the operator's environment are not available here.
     for why in watches.kinds.iter().filter_map(|kind| kind.unusable.as_ref()).filter(|_| used.is_empty()) {
         report.change(WATCHES, None, why, "correct overrideValues");
     }

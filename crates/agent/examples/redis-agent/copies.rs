@@ -35,7 +35,7 @@ pub async fn copy(member: Arc<RedisMember>) -> Result<Response<Body>, Refusal> {
     };
     let info = server.info(SHORT).await.map_err(|error| refused(&error))?;
     if info.follows() && !info.is_linked() {
-        return Err(Refusal::new(Reason::Busy, "it follows nobody, and Redis gives no copy of it"));
+        return Err(Refusal::new(Reason::Busy, "it follows no source, and Redis gives no copy of it"));
     }
     let mut connection = server.connect().await.map_err(|error| refused(&error))?;
     let begun = timeout(SHORT, connection.ask(&["PSYNC", "?", "-1"])).await;
@@ -137,7 +137,7 @@ async fn take(member: &Arc<RedisMember>, order: &Seed, request: String) -> Resul
     let _guard = member.orders.lock().await;
     if let Some(discard) = &order.discard {
         if member.facts(|facts| facts.start != *discard) {
-            return Err("Redis has started again, and its data may be another one now".to_owned());
+            return Err("Redis has restarted, and its data may have changed".to_owned());
         }
         member.ended().await.map_err(|refusal| refusal.message)?;
         member.volume.discard().map_err(text)?;

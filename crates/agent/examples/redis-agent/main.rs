@@ -1,5 +1,5 @@
-//! An agent of Redis for `driver: primary` (docs/design/primary.md), on the parts of the library that know no database: the contract, the
-//! connections, what is stored beside the data, and TLS. It needs no client of Kubernetes:
+//! An agent of Redis for `driver: primary` (docs/design/primary.md), on the parts of the library that know no database:
+//! the contract, the connections, the files beside the data, and TLS. It needs no client of Kubernetes:
 //!
 //! ```text
 //! cargo build --release -p tillerman-agent --example redis-agent
@@ -80,13 +80,13 @@ fn settings() -> Result<Settings, String> {
         data: var("DATA").unwrap_or_default(),
     };
     if !is_member(&settings.member) {
-        return Err("HOSTNAME is no DNS label".to_owned());
+        return Err("HOSTNAME is not a DNS label".to_owned());
     }
     if !settings.bind.bytes().all(|b| b.is_ascii_alphanumeric() || b"*.:- ".contains(&b)) {
-        return Err("BIND is no list of addresses".to_owned());
+        return Err("BIND is not a list of addresses".to_owned());
     }
     if !settings.data.is_empty() && !is_identity(&settings.data) {
-        return Err("DATA is no identity of data".to_owned());
+        return Err("DATA is not a valid identity of data".to_owned());
     }
     Ok(settings)
 }
@@ -168,7 +168,7 @@ impl routes::Member for RedisMember {
     }
 }
 
-/// What the kubelet asks.
+/// The requests of the kubelet.
 struct Kubelet(Arc<RedisMember>);
 
 impl Answers for Kubelet {

@@ -1,4 +1,4 @@
-//! A member: what it knows, what it answers, and its process.
+//! A member: its facts, its answers, and its process.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -33,7 +33,7 @@ pub const OPEN: [&str; 3] = ["+@all", "-@admin", "-function"];
 /// A primary that nobody is: a replica of it is read-only, and receives nothing.
 pub const NOBODY: [&str; 3] = ["REPLICAOF", "127.0.0.1", "0"];
 
-/// What a container is started with.
+/// The settings with which a container starts.
 pub struct Settings {
     pub member: String,
     pub volume: PathBuf,
@@ -53,7 +53,7 @@ pub struct Settings {
     pub data: String,
 }
 
-/// Whom it follows.
+/// The source that it follows.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Source {
     pub host: String,
@@ -61,7 +61,7 @@ pub struct Source {
     pub epoch: u64,
 }
 
-/// What the agent itself knows.
+/// The facts that the agent itself knows.
 #[derive(Clone, Default)]
 pub struct Facts {
     pub identity: Option<Identity>,
@@ -73,7 +73,7 @@ pub struct Facts {
     pub start: String,
     pub role: Role,
     pub source: Option<Source>,
-    /// What it follows through, if it does not acknowledge.
+    /// The relay that it follows through, if it does not acknowledge.
     pub relay: Option<Arc<Relay>>,
     pub acks: u32,
     pub confirmed: u32,
@@ -103,7 +103,7 @@ impl Facts {
     }
 }
 
-/// What Redis says.
+/// The answers of Redis.
 #[derive(Clone, Default)]
 pub struct Measured {
     pub info: Info,
@@ -178,7 +178,9 @@ impl RedisMember {
     pub fn obey(&self, change: impl FnOnce(&mut Obeyed)) -> Result<(), Refusal> {
         let mut obeyed = self.facts(|facts| facts.obeyed.clone());
         change(&mut obeyed);
-        self.volume.obey(&obeyed).map_err(|error| failed(&format!("what is obeyed cannot be stored: {error}")))?;
+        self.volume
+            .obey(&obeyed)
+            .map_err(|error| failed(&format!("cannot store the orders that were obeyed: {error}")))?;
         self.change(|facts| facts.obeyed = obeyed);
         Ok(())
     }
@@ -228,7 +230,7 @@ impl RedisMember {
         Ok(measured)
     }
 
-    /// What was said last of the end of a stream. It is stored before it is said, so that it counts after a restart.
+    /// The last report about the end of a stream. It is stored before it is said, so that it counts after a restart.
     fn said(&self, marker: &Marker, replication: &Replication, is_durable: bool) -> io::Result<Said> {
         let path = self.volume.data().join("said");
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -250,7 +252,7 @@ impl RedisMember {
         Ok(said.clone())
     }
 
-    /// What was said of data that is gone.
+    /// The report about data that is gone.
     pub fn forget(&self) {
         *self.said.lock().unwrap_or_else(PoisonError::into_inner) = Said::default();
     }
@@ -263,7 +265,7 @@ impl RedisMember {
             let Some(server) = facts.running.clone() else { return self.shown(&facts, None, None) };
             let measured = self.measure(&server, end.saturating_duration_since(Instant::now())).await;
             let marks = |facts: &Facts| (facts.start.clone(), facts.role, facts.obeyed.clone(), facts.confirmed);
-            // What an order changes meanwhile must not be mixed with what Redis said before.
+            // Changes of an order meanwhile must not be mixed with earlier answers of Redis.
             if self.facts(marks) != marks(&facts) && Instant::now() < end {
                 continue;
             }
@@ -309,7 +311,7 @@ impl RedisMember {
             busy: facts.busy.clone(),
             hangs: late.is_some(),
             problem: late.or_else(|| facts.problem.clone()).or(starting),
-            ..State::default()
+            ..MemberState::default()
         }
     }
 
@@ -400,7 +402,7 @@ pub fn failed(message: &str) -> Refusal {
     Refusal::new(Reason::Failed, message)
 }
 
-/// What an error of Redis or of its connection means for an order.
+/// The meaning of an error of Redis or of its connection for an order.
 pub fn refused(error: &io::Error) -> Refusal {
     match error.kind() {
         io::ErrorKind::Other => failed(&format!("Redis refuses a command: {error}")),
@@ -408,7 +410,7 @@ pub fn refused(error: &io::Error) -> Refusal {
     }
 }
 
-/// What a file with a password has.
+/// The content of a file with a password.
 pub fn secret(path: &Path) -> Result<String, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let text = text.trim_end_matches(['\r', '\n']).to_owned();

@@ -1,4 +1,4 @@
-//! What a member does by order. One order is carried out at a time.
+//! The actions of a member by order. One order is carried out at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::relay::Relay;
 use crate::server::{AGENT, Server};
 use crate::streams::begun;
 
-/// How long an order waits for another one.
+/// How long an order waits for an earlier one.
 const WAIT: Duration = Duration::from_secs(8);
 /// How often a primary looks whether members acknowledge.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Carries an order out. It is finished even if nobody waits for the answer any more.
+/// Carries an order out. It is finished even if no client waits for the answer now.
 pub async fn obey(member: Arc<RedisMember>, verb: Verb) -> Result<MemberState, Refusal> {
     let order = tokio::spawn(async move {
         let guard = tokio::time::timeout(WAIT, member.orders.lock()).await;
@@ -198,7 +198,8 @@ async fn admit(member: &RedisMember, server: &Server, admitted: &[String]) -> Re
     Ok(())
 }
 
-/// The member is a replica. What an earlier primary has and its source lacks is replaced: Redis copies all where it cannot continue.
+/// The member is a replica. Writes that an earlier primary has and its source lacks are replaced: Redis copies all
+/// where it cannot continue.
 async fn follow(member: &RedisMember, order: &Follow) -> Result<(), Refusal> {
     let source = Source { host: order.source.clone(), acknowledge: order.acknowledge, epoch: order.epoch };
     let is_obeyed = member.facts(|facts| facts.role == Role::Replica && facts.source.as_ref() == Some(&source));

@@ -1,5 +1,5 @@
 //! Lets a replica receive without acknowledging. Redis has no such setting, and `WAIT` counts each replica that acknowledges. So it
-//! follows through this relay, which turns all that it acknowledges into 0.
+//! follows through this relay, which turns each acknowledgement into 0.
 
 use std::io::{self, ErrorKind};
 use std::net::Ipv4Addr;
@@ -58,7 +58,7 @@ async fn relayed(replica: TcpStream, host: &str, port: u16) -> io::Result<()> {
     }
 }
 
-/// What a replica says, with each acknowledgement as 0.
+/// The messages of a replica, with each acknowledgement as 0.
 async fn silenced(from: OwnedReadHalf, mut to: OwnedWriteHalf) -> io::Result<()> {
     let mut from = BufReader::new(from);
     loop {

@@ -112,7 +112,7 @@ impl Connection {
         Ok(texts.join("\n"))
     }
 
-    /// The rest of an answer that is no list.
+    /// The rest of an answer that is not a list.
     async fn rest(&mut self, line: &str) -> io::Result<String> {
         let (kind, rest) = line.split_at_checked(1).ok_or(ErrorKind::UnexpectedEof)?;
         match kind {
@@ -164,7 +164,7 @@ impl Info {
         self.follows() && self.get("master_link_status") == "up"
     }
 
-    /// Whether all that it has is in its append-only file.
+    /// Whether its append-only file has all of its data.
     pub fn is_durable(&self) -> bool {
         let none = |key| self.get(key) == "0";
         self.get("aof_enabled") == "1"

@@ -11,7 +11,7 @@ pub const NAME: &str = "tillerman_streams";
 /// Streams that ended, and are kept in the marker. A member that has an older one counts as diverged, and is copied again.
 const STREAMS: usize = 64;
 
-/// What the newest promotion wrote.
+/// The text that the newest promotion wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
     /// The stream of this primary.
@@ -62,7 +62,8 @@ impl Marker {
         Some(Self { stream, replid, first: next()?.parse().ok()?, closed: next()?.parse().ok()? })
     }
 
-    /// The last byte of its stream that a member surely has. After a restart Redis has lost count, and what was said last counts.
+    /// The last byte of its stream that a member surely has. After a restart Redis has lost count, and the last report
+    /// counts.
     pub fn last(&self, replication: &Replication, said: &Said) -> u64 {
         if replication.replid == self.replid {
             replication.offset

@@ -111,7 +111,7 @@ async fn no_confirmed_write_is_lost_when_the_primary_hands_over() {
 enum Lost {
     /// Redis is killed.
     Redis,
-    /// Redis stands still, and continues when another member is the primary.
+    /// Redis is stopped, and continues when another member is the primary.
     Paused,
     /// Its container is killed with all its processes.
     Container,
@@ -172,7 +172,7 @@ async fn no_confirmed_write_is_lost_when_the_container_of_the_primary_is_killed(
     assert_survives(Lost::Container).await;
 }
 
-/// All members are killed at once. The primary continues with what is in its append-only file.
+/// All members are killed at once. The primary continues with the content of its append-only file.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_has_its_writes_after_a_full_outage() {
     let mut cluster = Cluster::grown(3).await;

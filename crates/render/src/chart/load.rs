@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// other limits keep hostile charts from costing much.
 #[derive(Clone, Copy, Debug)]
 pub struct ChartLimits {
-    /// Bytes of all files together. What is in an archive inside an archive counts, and so does that archive itself.
+    /// Bytes of all files together. The content of an archive inside an archive counts, and so does that archive
+    /// itself.
     pub total: u64,
     /// Number of files, those of archives inside the archive included.
     pub files: usize,
@@ -87,7 +88,7 @@ pub fn directory_files(path: &Path, limits: &ChartLimits) -> Result<Vec<File>, L
 /// Makes a chart out of its files.
 pub fn load_files(files: Vec<File>, limits: &ChartLimits) -> Result<Chart, LoadError> {
     let mut left = Left::new(limits);
-    // What is there already counts.
+    // Existing content counts.
     left.bytes = left.bytes.saturating_sub(files.iter().map(|file| file.data.len() as u64).sum());
     left.files = left.files.saturating_sub(files.len());
     assemble(files, &mut left, 0)
@@ -307,7 +308,7 @@ fn assemble(files: Vec<File>, left: &mut Left, depth: usize) -> Result<Chart, Lo
     }
     let mut chart = Chart::default();
     let mut found = false;
-    // What Helm finds only when it has read all files.
+    // The faults that Helm finds only when it has read all files.
     let mut late = None;
     for file in files.iter().filter(|f| f.name == "Chart.yaml") {
         found = true;
@@ -380,7 +381,7 @@ fn assemble(files: Vec<File>, left: &mut Left, depth: usize) -> Result<Chart, Lo
     let engine = chart.metadata.annotation(ENGINE);
     match engine {
         None | Some("helm") => {}
-        // What cannot be rendered safely is refused here, not at the first custom resource.
+        // A chart that cannot be rendered safely is refused here, not at the first custom resource.
         Some("minijinja") => {
             chart.jinja(&chart.metadata.name).map_err(|e| LoadError(e.message))?;
         }
@@ -470,7 +471,7 @@ mod tests {
         assert_eq!(message, "decompressed chart is larger than the maximum size 104857600");
         let many: Vec<(String, &[u8])> = (0..200).map(|n| (format!("c/{n}"), &b"x"[..])).collect();
         let many: Vec<(&str, &[u8])> = many.iter().map(|(name, data)| (name.as_str(), *data)).collect();
-        assert!(load_archive(&archive(&many), &ChartLimits { files: 100, ..Limits::default() }).is_err());
+        assert!(load_archive(&archive(&many), &ChartLimits { files: 100, ..ChartLimits::default() }).is_err());
     }
 
     #[test]
@@ -479,7 +480,7 @@ mod tests {
         for _ in 0..10 {
             inner = archive(&[("c/Chart.yaml", CHART), ("c/charts/c.tgz", &inner)]);
         }
-        let limits = ChartLimits { depth: 5, ..Limits::default() };
+        let limits = ChartLimits { depth: 5, ..ChartLimits::default() };
         assert!(load_archive(&inner, &limits).unwrap_err().to_string().contains("nested deeper than 5"));
         assert!(load_archive(&inner, &ChartLimits::default()).is_ok());
     }
@@ -493,7 +494,7 @@ mod tests {
             [("c/Chart.yaml", CHART)].into_iter().chain(names.iter().map(|name| (&**name, &*inner))).collect();
         let outer = archive(&outer);
         let of = |total: u64, files: usize| {
-            let limits = ChartLimits { total, files, ..Limits::default() };
+            let limits = ChartLimits { total, files, ..ChartLimits::default() };
             load_archive(&outer, &limits).map(|chart| chart.dependencies.len()).map_err(|e| e.to_string())
         };
         assert_eq!(of(2 << 20, 100), Ok(3));
@@ -502,7 +503,7 @@ mod tests {
         // The same in a folder.
         {
             let files = super::archive_files(&outer, &ChartLimits::default()).unwrap();
-            let limits = ChartLimits { total: 1 << 20, ..Limits::default() };
+            let limits = ChartLimits { total: 1 << 20, ..ChartLimits::default() };
             assert!(
                 super::load_files(files, &limits).unwrap_err().to_string().contains("larger than the maximum size")
             );

@@ -1,4 +1,4 @@
-//! A chart at rest: what is in the directory or archive, before any template runs.
+//! A chart at rest: the content of the directory or archive, before any template runs.
 
 pub mod floats;
 mod ignore;
@@ -48,11 +48,11 @@ pub struct Chart {
     pub files: Arc<Vec<File>>,
     /// The charts in `charts/`, in the order of their names.
     pub dependencies: Vec<Chart>,
-    /// What renderings keep with the chart for the next one.
+    /// The data that renderings keep with the chart for the next one.
     pub memory: Memory,
 }
 
-/// Caches of what is expensive to compute and depends on the chart only; empty in a new one.
+/// Caches of results that are expensive to compute and depend on the chart only; empty in a new one.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     /// The parsed Go templates of the chart and its dependencies, as the last rendering needed them.

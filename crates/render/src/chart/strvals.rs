@@ -5,14 +5,14 @@ use crate::template::go::quote;
 use crate::template::stack::deeper;
 use serde_json::Value;
 
-/// What a path may name. A list is as long as its largest index, so a short text can make a large value.
+/// The limits of a path. A list is as long as its largest index, so a short text can make a large value.
 #[derive(Clone, Copy, Debug)]
 pub struct PathLimits {
     /// The largest index of a list.
     pub index: i64,
-    /// How many names may stand one behind another.
+    /// The maximum number of names in a row.
     pub names: usize,
-    /// How many indices may stand one behind another.
+    /// The maximum number of indices in a row.
     pub indices: usize,
 }
 
@@ -31,7 +31,7 @@ pub enum Mode<'a> {
     File(&'a dyn Fn(&str) -> Result<String, String>),
     /// `--set-json`: JSON.
     Json,
-    /// `--set-literal`: all that follows is the value, without escapes, commas or lists.
+    /// `--set-literal`: everything that follows is the value, without escapes, commas or lists.
     Literal,
 }
 
@@ -84,7 +84,7 @@ struct Parser<'a> {
     at: usize,
     mode: &'a Mode<'a>,
     limits: PathLimits,
-    /// Indices of the path that is being read that stand one behind another.
+    /// Indices in a row of the path that is being read.
     indices: usize,
 }
 
@@ -211,7 +211,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows an index: `=value`, `[n]…` or `.key…`.
+    /// The text after an index: `=value`, `[n]…` or `.key…`.
     fn item(&mut self, list: &mut Vec<Value>, index: i64, nesting: usize) -> Result<(), Stop> {
         if index < 0 {
             return fail(format!("negative {index} index not allowed"));

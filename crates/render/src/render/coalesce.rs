@@ -1,7 +1,8 @@
 //! Values of the user over values of the charts, as Helm 4.3 coalesces them.
 //!
 //! There are two ways to combine tables: *coalescing* drops a key whose value is null, *merging* keeps it.
-//! Tables are shared maps, and what is shared with what follows Helm, because templates may change values in place.
+//! Tables are shared maps, and they are shared in the same way as in Helm, because templates may change values in
+//! place.
 
 use super::dependencies::ChartNode;
 use crate::template::budget;
@@ -11,7 +12,7 @@ use crate::template::value::{Map, MapType, Value};
 /// The key under which values reach all charts.
 const GLOBAL: &str = "global";
 
-/// A subchart's values that are no table.
+/// A subchart's values that are not a table.
 pub struct TypeMismatch {
     pub chart: String,
     pub value: Value,

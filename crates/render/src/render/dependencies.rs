@@ -128,7 +128,7 @@ impl<'a> ChartNode<'a> {
             }
             dependency.import_values = kept;
         }
-        // What was imported is part of both, and one of them is about to be changed.
+        // The imported values are part of both, and one of them is about to be changed.
         let values = if imports.is_empty() { values } else { deep_copy_map(&values) };
         coalesce_tables(&values, &imports, true);
         self.imported = Some(values);

@@ -31,14 +31,14 @@ impl Diagnostic {
         Self { rendering: true, ..Self::values(message) }
     }
 
-    /// What a schema refuses.
+    /// The values that a schema refuses.
     pub(super) fn invalid(text: String, chart: &str) -> Self {
         let violations = explain::violations(&text, chart);
         let explanation = Box::new(Explanation { violations, ..Explanation::default() });
         Self { explanation, ..Self::values(text) }
     }
 
-    /// A panic. Its message may hold values, so it is not shown.
+    /// A panic. Its message may contain values, so it is not shown.
     pub(super) fn fault(chart: &str) -> Self {
         let message =
             format!("tillerman failed with an internal error while it rendered chart {chart}; please report it");

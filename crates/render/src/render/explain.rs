@@ -12,11 +12,11 @@ use std::fmt::Write as _;
 pub struct Explanation {
     /// The places that were being executed, from the rendered file inwards.
     pub trace: Vec<Location>,
-    /// What the innermost place looked for and did not find.
+    /// The name that the innermost place looked for and did not find.
     pub missing: Option<Missing>,
     /// Values that a schema does not allow, as paths of keys from the chart's own values: `["image", "tag"]`.
     pub violations: Vec<Vec<String>>,
-    /// Rendered text that is not YAML. It may hold values of the user, so it is for the user's own eyes.
+    /// Rendered text that is not YAML. It may contain values of the user, so it is only for the user.
     pub rendered: Option<RenderedExcerpt>,
 }
 
@@ -34,7 +34,7 @@ pub struct RenderedExcerpt {
     pub origin: Option<Location>,
 }
 
-/// Which template each rendered file's text comes from; empty unless it was asked for.
+/// The template that each rendered file's text comes from; empty unless it was requested.
 pub type FileOrigins = BTreeMap<String, Origins>;
 
 /// Lines that are shown before and after a wrong line.
@@ -44,7 +44,7 @@ const SHOWN_PLACES: usize = 6;
 /// Characters of a line that are shown.
 const WIDTH: usize = 140;
 
-/// What parsers of YAML say about the line before the one they stopped at.
+/// The messages of YAML parsers about the line before the one at which they stopped.
 const ABOUT_THE_LINE_BEFORE: [&str; 5] = [
     "did not find expected key",
     "did not find expected '-' indicator",
@@ -77,7 +77,7 @@ impl Explanation {
         page.out
     }
 
-    /// The keys under which the values of the rendered file's chart stand in those of the whole: `sub.` for a file
+    /// The keys of the values of the rendered file's chart in the values of the whole: `sub.` for a file
     /// of `web/charts/sub`.
     fn prefix(&self) -> String {
         let file = self.trace.first().map_or("", |place| place.file.as_str());
@@ -86,7 +86,7 @@ impl Explanation {
     }
 }
 
-/// What to do about something that is missing.
+/// The remedy for something that is missing.
 fn hint(missing: &Missing, prefix: &str) -> String {
     match missing {
         Missing::Key { table, key, is_null, nearest } => {
@@ -103,7 +103,7 @@ fn hint(missing: &Missing, prefix: &str) -> String {
         }
         Missing::Table { path, field, is } => {
             let of = if path.is_empty() { "the dot here" } else { &format!("`{path}`") };
-            format!("{of} is {is}, but the template wants `{field}` of it, which only a table has")
+            format!("{of} is {is}, but the template reads `{field}` of it, which only a table has")
         }
         Missing::Function { name, nearest } => {
             let meant = nearest.as_ref().map_or(String::new(), |name| format!("; did you mean `{name}`?"));
@@ -119,7 +119,7 @@ fn hint(missing: &Missing, prefix: &str) -> String {
     }
 }
 
-/// The keys of a table below the values, each with a dot behind it; `None` if it is no part of the values.
+/// The keys of a table below the values, each with a dot behind it; `None` if it is not part of the values.
 fn values_path(table: &str) -> Option<String> {
     let below = ["$.Values", ".Values", "values"].iter().find_map(|root| table.strip_prefix(root))?;
     if below.is_empty() {

@@ -32,7 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a rendering is about.
+/// The subject of a rendering.
 #[derive(Clone, Debug)]
 pub struct Release {
     /// Name of the release.
@@ -52,7 +52,7 @@ impl Release {
     }
 }
 
-/// What templates see as `.Capabilities`. The default is what Helm assumes without a cluster.
+/// The `.Capabilities` that templates see. The default is what Helm assumes without a cluster.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
     /// The API server's version, such as `v1.37.0`.
@@ -91,7 +91,7 @@ pub struct Hook {
     pub output_log_policies: Vec<String>,
 }
 
-/// What a chart renders to.
+/// The result of rendering a chart.
 #[derive(Clone, Debug, Default)]
 pub struct Rendered {
     /// Objects in Helm's order of installation.
@@ -127,7 +127,7 @@ pub struct Options {
     pub skip_schema: bool,
     /// The surroundings that functions may ask; rendering itself has no clock, randomness, network or cluster.
     pub host: Arc<dyn Host + Send + Sync>,
-    /// What a rendering may cost.
+    /// The limits of a rendering.
     pub limits: Limits,
     /// Ends the rendering when it is stopped.
     pub stop: Option<Stop>,
@@ -148,7 +148,7 @@ impl Options {
         Self { skip_schema: false, host, limits: Limits::default(), stop: None, explain: false, lint: false }
     }
 
-    /// What a rendering may cost.
+    /// The limits of a rendering.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
@@ -190,7 +190,7 @@ impl Default for Options {
     }
 }
 
-/// What the templates of a chart render to, before its documents are looked at.
+/// The rendered templates of a chart, before its documents are checked.
 #[derive(Clone, Debug, Default)]
 pub struct RenderedFiles {
     /// Each template's text by its path, in the order of the paths.
@@ -199,7 +199,7 @@ pub struct RenderedFiles {
     pub notes: String,
     /// Files of `crds/` of the chart and its enabled dependencies, in Helm's order, with full paths.
     pub crds: Vec<File>,
-    /// Which lines of templates the texts come from, if an explanation was asked for.
+    /// The lines of templates that the texts come from, if an explanation was requested.
     origins: FileOrigins,
 }
 
@@ -307,7 +307,7 @@ fn within_budget(
 
     let (files, origins) = render_files(&root, &values, release, (capabilities, kube), options)?;
     let notes_path = format!("{}/templates/NOTES.txt", root.name());
-    let mut rendered = RenderedFiles { origins, ..Files::default() };
+    let mut rendered = RenderedFiles { origins, ..RenderedFiles::default() };
     for (name, text) in files {
         if name.ends_with("NOTES.txt") {
             if name == notes_path {
@@ -382,7 +382,7 @@ pub fn text_with(template: &str, options: &Options, functions: Arc<Functions>) -
     rendered.map(|text| String::from_utf8_lossy(&text).into_owned()).map_err(|e| go::unmarked(&e.original))
 }
 
-/// Go's `%t` of a value that is no boolean, which Helm prints here.
+/// Go's `%t` of a value that is not a boolean, which Helm prints here.
 fn not_a_bool(value: &Value) -> String {
     match value {
         Value::Nil => "%!t(<nil>)".into(),
@@ -412,7 +412,7 @@ struct Template<'a> {
     base_path: String,
 }
 
-/// What all charts of a rendering see.
+/// The data that all charts of a rendering see.
 struct Objects<'a> {
     release: &'a Release,
     release_map: Value,
@@ -527,7 +527,7 @@ fn compile(
     )
 }
 
-/// Executes all templates that are no partials.
+/// Executes all templates that are not partials.
 fn execute(
     chart: &Chart,
     templates: &BTreeMap<String, Template<'_>>,

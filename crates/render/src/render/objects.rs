@@ -271,7 +271,7 @@ pub fn capabilities(capabilities: &Capabilities, kube: &KubeVersion) -> Value {
             ("GoVersion", super::capabilities::GO_VERSION.into()),
             ("KubeClientVersion", super::capabilities::KUBE_CLIENT_VERSION.into()),
         ],
-        // What is empty is left out.
+        // Empty documents are left out.
         keys: vec![Some("version"), None, None, Some("go_version"), Some("kube_client_version")],
         methods: Vec::new(),
         shown: Vec::new(),

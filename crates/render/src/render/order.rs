@@ -72,7 +72,7 @@ pub(super) fn head(document: &str) -> Result<Head, yaml::YamlError> {
     yaml::head(&text::unescaped(document))
 }
 
-/// What [`sort`] separates.
+/// The parts that [`sort`] separates.
 #[derive(Debug, Default)]
 pub struct Sorted {
     /// Objects in Helm's order of installation.

@@ -1,4 +1,4 @@
-//! The budget of a rendering: what it may cost, and what is left.
+//! The budget of a rendering: its limits, and the rest.
 //!
 //! [`Limits`] bound the time and the memory of a rendering whatever its templates do. The engine counts a step for
 //! each statement, command and iteration; functions count what they do beyond that through [`work`] and [`make`]. A
@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a rendering may use.
+/// The limits of a rendering.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Statements, commands and iterations of all templates together, and the work of functions in pieces of about the
@@ -94,12 +94,12 @@ impl From<Spent> for String {
     }
 }
 
-/// What is left.
+/// The rest.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// What is left of the slice.
+    /// The rest of the slice.
     steps: u64,
-    /// What is left beside it.
+    /// The rest beside it.
     reserve: u64,
     memory: u64,
     limits: (u64, u64),

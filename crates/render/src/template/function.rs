@@ -1,7 +1,7 @@
-//! What a template function is: a name, the Go types of its parameters, and a Rust function.
+//! A template function has a name, the Go types of its parameters, and a Rust function.
 //!
 //! The engine checks arguments against the parameters, as Go's `text/template` does with reflection, before it
-//! calls the function; so a function may rely on the types it asked for.
+//! calls the function; so a function can rely on the types that it declares.
 
 use super::value::Value;
 use std::collections::BTreeMap;
@@ -62,10 +62,10 @@ impl From<String> for FnError {
     }
 }
 
-/// What a function answers with.
+/// The result of a function.
 pub type FnResult = Result<Value, FnError>;
 
-/// What functions may request from outside. Rendering itself has no clock, randomness, network or cluster.
+/// The requests of functions to the outside. Rendering itself has no clock, randomness, network or cluster.
 pub trait Host {
     /// Fills the buffer with random bytes (`randAlphaNum`, `uuidv4`, `genCA`).
     fn random(&self, buffer: &mut [u8]);
@@ -106,7 +106,7 @@ impl Host for SharedHost {
     }
 }
 
-/// What is passed to every function.
+/// The data that is passed to every function.
 #[derive(Clone)]
 pub struct Context {
     /// The surroundings of this rendering.

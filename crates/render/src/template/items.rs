@@ -1,7 +1,7 @@
 //! The elements of a Go slice, and the array that they are a part of.
 //!
-//! Go lets a slice be sliced beyond its length, up to the end of its array: how much room there is follows from how
-//! the slice was made ([`Room`]), and what is there is zero, or the elements of the slice that this one is a part of.
+//! Go lets a slice be sliced beyond its length, up to the end of its array: the size of the room follows from the way
+//! the slice was made ([`Room`]), and its content is zero, or the elements of the slice of which this one is a part.
 
 use super::value::{Elem, List, Map, MapType, Str, Value, Waste, drop_later};
 use std::cell::OnceCell;
@@ -20,7 +20,7 @@ struct Elements {
     rare: OnceCell<Box<Rare>>,
 }
 
-/// What few slices are.
+/// The rare kinds of slices.
 enum Rare {
     /// A part of another slice's array.
     Part { of: Items, from: usize, length: usize },
@@ -258,7 +258,7 @@ impl Items {
             bytes.iter().map(|b| Value::Int(super::value::IntType::Uint8, i64::from(*b))).collect()
         })
     }
-    /// The elements, and those behind them that anybody has asked for.
+    /// The elements, and those after them that were requested.
     fn array(&self) -> &[Value] {
         match self.0.rare.get().map(|rare| &**rare) {
             Some(Rare::Changed(order)) => &order.last().values,

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 /// Stack that is free whenever something runs through [`deeper`]. Unoptimised code has large frames.
 const RED_ZONE: usize = 256 << 10;
-/// A new piece of stack. The memory is only reserved; what is not used costs nothing.
+/// A new piece of stack. The memory is only reserved; unused memory costs nothing.
 const SEGMENT: usize = 8 << 20;
 /// Pieces at one time: 256 MiB. 1,001 nested includes, Helm's limit, need about 20 MiB in a debug build.
 const MAX_SEGMENTS: u32 = 32;
@@ -44,8 +44,8 @@ pub fn is_exhausted() -> bool {
     remaining() < RED_ZONE / 2
 }
 
-/// Whether so little is left that no further template should be started: what it evaluates before it calls the next
-/// one should still find room, so that an endless recursion is reported where it happens.
+/// Whether so little is left that no further template should be started. The expressions that it evaluates before it
+/// calls the next template need room, so that an endless recursion is reported where it happens.
 #[inline]
 pub fn is_short() -> bool {
     remaining() < RED_ZONE / 4 * 3

@@ -1,4 +1,4 @@
-//! Where in templates something failed, and what was missing there: the data for an explanation of an error.
+//! The place in templates where something failed, and the missing name: the data for an explanation of an error.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub struct Excerpt {
     pub line: usize,
     /// The line.
     pub text: String,
-    /// Bytes of the line that failed; the whole of what is not blank when nothing closer is known.
+    /// Bytes of the line that failed; the whole text without surrounding blanks when nothing closer is known.
     pub range: std::ops::Range<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Excerpt {
     }
 }
 
-/// What a template looked for and did not find. Only names of keys and the kinds of values, never a value.
+/// The name that a template looked for and did not find. Only names of keys and the kinds of values, never a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Missing {
@@ -82,7 +82,7 @@ pub enum Missing {
         path: String,
         /// The field that was wanted.
         field: String,
-        /// What the value is: `a text`, `a number`, `a list`.
+        /// The kind of the value: `a text`, `a number`, `a list`.
         is: &'static str,
     },
     /// A function.

@@ -45,7 +45,7 @@ impl Str {
             Bytes::Long(bytes) => Arc::clone(bytes),
         }
     }
-    /// The text, with U+FFFD in place of what is not UTF-8.
+    /// The text, with U+FFFD in place of bytes that are not UTF-8.
     pub fn text(&self) -> Cow<'_, str> {
         match std::str::from_utf8(self.bytes()) {
             Ok(text) => Cow::Borrowed(text),
@@ -185,7 +185,7 @@ pub struct List {
     pub items: Items,
 }
 
-/// What a list or map leaves behind when nothing refers to it any more.
+/// The content that a list or map leaves behind when nothing refers to it.
 #[expect(dead_code, reason = "it is kept only to be dropped")]
 pub(super) enum Waste {
     List(Vec<Value>),
@@ -224,7 +224,7 @@ pub fn without_cycles<R>(run: impl FnOnce() -> R) -> R {
 }
 
 pub(super) fn drop_later(waste: Waste) {
-    // While the thread ends there is nothing to count with; what is dropped then is dropped directly.
+    // While the thread ends there is nothing to count with; values that are dropped then are dropped directly.
     let mut waste = Some(waste);
     let _ = DROPS.try_with(|(depth, waiting)| {
         if depth.get() == MAX_DROP_DEPTH {
@@ -310,7 +310,7 @@ impl Map {
     pub fn nil(kind: MapType) -> Self {
         Self { kind, cell: NIL_ENTRIES.with(Rc::clone) }
     }
-    /// Whether the map was made by [`Map::nil`]. Who writes to a map that a template gave must ask first.
+    /// Whether the map was made by [`Map::nil`]. Code that writes to a map of a template must ask first.
     pub fn is_nil(&self) -> bool {
         self.is_empty() && NIL_ENTRIES.with(|nil| Rc::ptr_eq(nil, &self.cell))
     }
@@ -372,7 +372,7 @@ impl Map {
     }
 }
 
-/// What Go's `reflect` calls the kind of a value; `kindOf` prints it.
+/// The name of Go's `reflect` for the kind of a value; `kindOf` prints it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are Go's")]
 pub enum Kind {
@@ -449,7 +449,7 @@ pub trait Object {
     fn passed(&self) -> Option<Value> {
         None
     }
-    /// What a deep copy is, if it differs: unexported fields are not copied.
+    /// The deep copy, if it differs: unexported fields are not copied.
     fn copied(&self) -> Option<Value> {
         None
     }

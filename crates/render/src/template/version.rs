@@ -29,9 +29,9 @@ pub struct Version {
     pub minor: u64,
     /// Third number.
     pub patch: u64,
-    /// What follows `-`, or nothing.
+    /// The text after `-`, or nothing.
     pub prerelease: String,
-    /// What follows `+`, or nothing.
+    /// The text after `+`, or nothing.
     pub metadata: String,
     /// The text the version was read from.
     pub original: String,
@@ -97,7 +97,7 @@ fn is_digit(b: u8) -> bool {
     b.is_ascii_digit()
 }
 
-/// A digit, or what may stand for a number.
+/// A digit, or a character that can replace a number.
 fn is_digit_or_x(b: u8) -> bool {
     b.is_ascii_digit() || matches!(b, b'|' | b'x' | b'X' | b'*')
 }
@@ -362,7 +362,7 @@ impl Group {
                 None => return Err(improper()),
             };
         }
-        // What is no constraint at all is found before what is no version.
+        // A text that is not a constraint is found before one that is not a version.
         let all = all.into_iter().collect::<Result<Vec<_>, _>>()?;
         let prereleases = all.iter().any(|c: &Constraint| !c.version.prerelease.is_empty());
         Ok(Self { all, prereleases })

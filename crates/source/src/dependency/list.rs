@@ -42,7 +42,7 @@ pub fn list(path: &Path, width: usize) -> Result<String, SourceError> {
     Ok(out)
 }
 
-/// What a folder holds, in the order of the names.
+/// The content of a folder, in the order of the names.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut names: Vec<PathBuf> =
         std::fs::read_dir(folder).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect();

@@ -29,11 +29,11 @@ const OLD_OUT_OF_SYNC: &str = "the lock file (requirements.lock) is out of sync 
 pub struct Manager<'a> {
     /// The directory.
     pub chart: PathBuf,
-    /// Where Helm keeps what it knows.
+    /// The files in which Helm keeps its settings.
     pub settings: &'a SourceSettings,
     /// For `oci://`.
     pub registry: &'a Registry<'a>,
-    /// What is done about signatures.
+    /// The treatment of signatures.
     pub verify: Verify,
     /// The keys to verify with.
     pub keyring: PathBuf,
@@ -182,7 +182,7 @@ impl Manager<'_> {
         let mut unique: Vec<&Repository> = Vec::new();
         for repository in repositories {
             let same = |r: &Repository| r.url.trim_end_matches('/') == repository.url.trim_end_matches('/');
-            // Of two names for one link, the last is asked for, as in Helm.
+            // Of two names for one link, the last is requested, as in Helm.
             match unique.iter().position(|r| same(r)) {
                 Some(at) => unique[at] = repository,
                 None => unique.push(repository),
@@ -371,7 +371,7 @@ impl Manager<'_> {
         Ok((link::resolve(at, &found.urls[0])?, found.digest.clone(), access))
     }
 
-    /// Moves what was fetched into `charts/`, and removes the archives that nothing names any more.
+    /// Moves the fetched archives into `charts/`, and removes the archives that nothing names now.
     fn replace(&self, locked: &[Dependency], scratch: &Path, charts: &Path) -> Result<(), SourceError> {
         let told = |text: String| (self.messages.out)(&text);
         let before = files(charts)?;

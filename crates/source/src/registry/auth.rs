@@ -11,11 +11,11 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-/// What was last accepted, by host: the value of an `Authorization` header.
+/// The last accepted value of an `Authorization` header, by host.
 #[derive(Default)]
 pub struct Tokens(HashMap<String, String>);
 
-/// What a server wants to see.
+/// The credentials that a server wants.
 #[derive(Debug, PartialEq, Eq)]
 enum Challenge {
     Basic,

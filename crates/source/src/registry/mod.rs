@@ -19,7 +19,7 @@ const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 const OLD_CHART: &str = "application/tar+gzip";
 const PROVENANCE: &str = "application/vnd.cncf.helm.chart.provenance.v1.prov";
-/// What oras-go asks for.
+/// The types that oras-go requests.
 const MANIFESTS: &str = "application/vnd.docker.distribution.manifest.v2+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.oci.image.manifest.v1+json, \
      application/vnd.oci.image.index.v1+json, application/vnd.oci.artifact.manifest.v1+json";
@@ -45,13 +45,13 @@ pub struct Options {
     pub config: PathBuf,
     /// A login instead of those of the file, if it has a name and a password.
     pub login: Login,
-    /// Whom to trust.
+    /// The authorities to trust.
     pub tls: Tls,
     /// http instead of https.
     pub plain_http: bool,
 }
 
-/// What to take of a chart's manifest.
+/// The parts to take from a chart's manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
     /// The archive.
@@ -88,10 +88,10 @@ struct Tags {
     tags: Option<Vec<String>>,
 }
 
-/// What a reference and a version come down to.
+/// The result of a reference and a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// The digest of the manifest, when it was asked for together with a version.
+    /// The digest of the manifest, if it was requested together with a version.
     pub digest: Option<String>,
     /// The reference with the tag or the digest.
     pub url: String,
@@ -148,7 +148,7 @@ impl<'a> Registry<'a> {
         Ok(Resolved { digest: None, url: format!("oci://{}/{}:{tag}", reference.registry, reference.repository) })
     }
 
-    /// The versions of a repository's tags, the newest first; tags that are no versions are left out.
+    /// The versions of a repository's tags, the newest first; tags that are not versions are left out.
     pub fn tags(&self, reference: &Reference) -> Result<Vec<String>, SourceError> {
         let mut versions = Vec::new();
         let mut link = self.link(reference, "tags/list");
@@ -237,7 +237,7 @@ impl<'a> Registry<'a> {
         Ok(data.body)
     }
 
-    /// The digest that a tag stands for.
+    /// The digest of a tag.
     fn digest_of(&self, reference: &Reference) -> Result<String, SourceError> {
         let link = self.link(reference, &format!("manifests/{}", reference.name()));
         let answer = self.ask(reference, "HEAD", &link, Some(MANIFESTS), SMALL_LIMIT)?;

@@ -13,7 +13,7 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// For a whole upload: a layer of a hundred megabytes over a slow line.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// What became of a blob.
+/// The result for a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
     /// It was there.
@@ -135,8 +135,8 @@ impl Registry<'_> {
         Ok(manifest)
     }
 
-    /// Puts a manifest that has a subject, and makes the subject lead to it: where the registry has no list of what refers to a manifest, by
-    /// the tag that stands for such a list.
+    /// Puts a manifest that has a subject, and makes the subject lead to it: if the registry has no list of referrers
+    /// of a manifest, by the tag that replaces such a list.
     ///
     /// # Errors
     /// As [`Registry::push_manifest`].
@@ -157,7 +157,7 @@ impl Registry<'_> {
             _ => return Err(refusal("GET", &answer)),
         };
         let Some(list) = index.get_mut("manifests").and_then(Value::as_array_mut) else {
-            return fail(format!("GET \"{}\": it is no index", shown(&link)));
+            return fail(format!("GET \"{}\": it is not an index", shown(&link)));
         };
         if list.iter().any(|entry| entry["digest"] == digest.as_str()) {
             return Ok(());
@@ -195,14 +195,14 @@ impl Registry<'_> {
     }
 }
 
-/// Where a blob is to be put: what the registry says, and the digest.
+/// The place for a blob: the registry's answer, and the digest.
 fn upload_link(answer: &Response, digest: &str) -> Result<String, SourceError> {
     let location = answer.header("location");
     let base = fluent_uri::Uri::parse(answer.link.as_str()).ok();
     let next = fluent_uri::UriRef::parse(location).ok().filter(|_| !location.is_empty()).zip(base);
     let next = next.and_then(|(next, base)| next.resolve_against(&base).ok()).map(fluent_uri::Uri::into_string);
     let Some(next) = next.filter(|next| !next.contains('#')) else {
-        return fail(format!("POST \"{}\": it names no place for the upload", shown(&answer.link)));
+        return fail(format!("POST \"{}\": it does not name a place for the upload", shown(&answer.link)));
     };
     if crate::link::scheme(&answer.link) == "https" && crate::link::scheme(&next) != "https" {
         return fail(format!("POST \"{}\": an upload over http is refused", shown(&answer.link)));
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(link(from, "/v2/c/blobs/uploads/1").unwrap(), "https://a.b/v2/c/blobs/uploads/1?digest=sha256%3Aab");
         assert_eq!(link(from, "https://c.d/1?_state=x").unwrap(), "https://c.d/1?_state=x&digest=sha256%3Aab");
         assert!(link(from, "http://a.b/1").unwrap_err().0.contains("over http is refused"));
-        assert!(link(from, "").unwrap_err().0.contains("names no place"));
+        assert!(link(from, "").unwrap_err().0.contains("does not name a place"));
         assert!(link(from, "/1#x").is_err());
         assert!(link("http://a.b/v2/", "http://a.b/1").is_ok());
     }

@@ -53,12 +53,13 @@ impl ApiArgs {
     }
 }
 
-/// What to do with a new kind.
+/// The next steps with a new kind.
 const NEXT: &str = "Next:
   make install run                   # the operator on this machine, for the cluster of your kubeconfig
   kubectl apply -k config/samples    # a custom resource
 README.md has the rest.";
-/// What to do with a new version of a chart: a pod of the operator stays as it is while the name of its image does.
+/// The next steps with a new version of a chart: a pod of the operator stays as it is while the name of its image
+/// stays.
 const NEXT_OF_AN_UPDATE: &str = "Next, with a VERSION that you have not deployed yet:
   make image-push deploy VERSION=0.0.2    # or image-load for a local cluster";
 
@@ -192,10 +193,10 @@ fn check(resource: &ProjectResource) -> Result<(), CliError> {
     let is_kind =
         kind.starts_with(|c: char| c.is_ascii_uppercase()) && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if !is_kind || kind.len() > 50 {
-        return Err(CliError(format!("--kind: {kind:?} is no kind such as WebServer")));
+        return Err(CliError(format!("--kind: {kind:?} is not a kind such as WebServer")));
     }
     if let Some(plural) = resource.plural.as_ref().filter(|plural| !dns::is_label(plural)) {
-        return Err(CliError(format!("--plural: {plural:?} is no plural such as webservers")));
+        return Err(CliError(format!("--plural: {plural:?} is not a plural such as webservers")));
     }
     Ok(())
 }

@@ -8,17 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What was done with which file.
+/// The action on each file.
 #[derive(Debug, Default)]
 pub struct Written {
     outcomes: BTreeMap<String, Outcome>,
-    /// What changed in the values of the chart, in lines.
+    /// The changes in the values of the chart, in lines.
     pub values: Vec<String>,
 }
 
 impl Written {
-    /// Writes the files. Those that were generated before, are among the ones `is_one` selects and are not any more, go. `before` is what
-    /// was generated for a project that does not know.
+    /// Writes the files. A file that was generated before, that `is_one` selects and that is no longer generated is
+    /// removed. `before` is what was generated for a project that does not know.
     pub fn update(
         &mut self,
         files: &ProjectFiles,
@@ -82,7 +82,7 @@ impl Written {
         Ok(write_below(Path::new("."), Path::new(path), content)?)
     }
 
-    /// What is created and updated in one go was created.
+    /// A file that is created and updated in one run was created.
     fn note(&mut self, path: String, outcome: Outcome) {
         let before = self.outcomes.entry(path).or_insert(outcome);
         if *before != Outcome::Created {
@@ -139,7 +139,7 @@ impl Written {
         out
     }
 
-    /// The folder that stands for a file in what is printed: a chart, and in a new project each folder.
+    /// The folder that represents a file in the output: a chart, and in a new project each folder.
     fn folder<'a>(&self, path: &'a str) -> Option<&'a str> {
         let depth = if path.starts_with(&format!("{CHARTS}/")) {
             1
@@ -166,9 +166,9 @@ fn word(outcome: Outcome) -> Option<&'static str> {
 
 fn remark(outcome: Outcome, path: &str) -> String {
     match outcome {
-        Outcome::NotOurs => format!(": it was there before; {GENERATED}/{path} has what is generated"),
-        Outcome::Left => ": you edited it; it is not generated any more".to_owned(),
-        Outcome::Merged => ": it has your edits and what changed".to_owned(),
+        Outcome::NotOurs => format!(": it existed before; the generated file is {GENERATED}/{path}"),
+        Outcome::Left => ": you edited it; it is no longer generated".to_owned(),
+        Outcome::Merged => ": it has your edits and the changes".to_owned(),
         _ => String::new(),
     }
 }

@@ -41,7 +41,7 @@ pub struct ReplaceArgs {
     /// The Job that runs this, whose owner is the `EtcdRestore`.
     #[arg(long, env = "JOB_NAME", value_name = "NAME")]
     job: String,
-    /// What `spec.restore` of the cluster becomes, as JSON; the backup's name is put behind its path.
+    /// The new `spec.restore` of the cluster, as JSON; the backup's name is appended to its path.
     #[arg(long, value_name = "JSON")]
     restore: String,
     /// Folder for the backup while it is verified.
@@ -53,7 +53,7 @@ pub struct ReplaceArgs {
     /// Where clients find the cluster [default: its Service, CLUSTER-client].
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// Also write the result to this file, as JSON, with what the status of an `EtcdRestore` says of it.
+    /// Also write the result to this file, as JSON, with the fields for the status of an `EtcdRestore`.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
@@ -103,8 +103,8 @@ impl ReplaceArgs {
 pub async fn replace(args: &ReplaceArgs) -> Result<(), CliError> {
     let world = World::new(&args.cluster, &args.namespace, &args.job).await?;
     if world.is_finished().await? {
-        println!("{} has been restored, which is done once: nothing to do", args.cluster);
-        // What was said then stays said.
+        println!("{} has already been restored: nothing to do", args.cluster);
+        // The result from then stays.
         return report(args, &json!({}));
     }
     let cluster = world.cluster().await?;
@@ -114,7 +114,7 @@ pub async fn replace(args: &ReplaceArgs) -> Result<(), CliError> {
     }
     if cluster["spec"]["paused"] == true {
         return Err(CliError(format!(
-            "EtcdCluster {}: spec.paused is true, so no member would come back",
+            "EtcdCluster {}: spec.paused is true, so no member would start again",
             args.cluster
         )));
     }
@@ -164,7 +164,7 @@ async fn swap(world: &World, restore: &Value) -> Result<(), CliError> {
     }
 }
 
-/// What is missing to read the cluster afterwards. Then nothing is deleted.
+/// The missing settings for reading the cluster afterwards. Then nothing is deleted.
 fn lacks(cluster: &Value, access: &Access) -> Option<&'static str> {
     if is_secured(cluster) && access.tls.is_none() {
         return Some(
@@ -217,7 +217,7 @@ async fn holds(access: &Access, url: &str, contents: &Contents) -> Result<(), St
         tokio::time::timeout(CALL, asking).await.map_err(|_| late())?.map_err(|e| format!("{url}: {e}"))?;
     let (keys, at) = match then {
         Ok((keys, _)) => (keys, contents.revision),
-        // The history is gone already: what is there now must do.
+        // The history is already gone, so the present state must suffice.
         Err(error) if error.to_string().contains("compacted") => (now.0.min(contents.keys), now.1),
         Err(error) => return Err(format!("{url}: {error}")),
     };

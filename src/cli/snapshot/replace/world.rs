@@ -1,4 +1,4 @@
-//! What `replace` sees and does on the API server.
+//! The requests of `replace` to the API server.
 
 use crate::names;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl World {
         let found = world.get(&jobs, job).await?.ok_or_else(|| CliError(format!("there is no Job {job}")))?;
         let owners = found.pointer("/metadata/ownerReferences").and_then(Value::as_array);
         let owner = owners.into_iter().flatten().find(|owner| text(owner, "/kind") == "EtcdRestore");
-        let owner = owner.ok_or_else(|| CliError(format!("Job {job} is of no EtcdRestore")))?;
+        let owner = owner.ok_or_else(|| CliError(format!("Job {job} does not belong to an EtcdRestore")))?;
         world.restore = text(owner, "/name").into();
         text(owner, "/uid").clone_into(&mut world.uid);
         Ok(world)

@@ -26,7 +26,7 @@ pub struct PostRenderArgs {
     /// A plugin of type postrenderer/v1 (in `HELM_PLUGINS`) or the path of a program that changes the manifests.
     #[arg(long, value_name = "NAME|PATH")]
     post_renderer: Vec<String>,
-    /// An argument for it; may be repeated.
+    /// An argument for it; can be repeated.
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     post_renderer_args: Vec<String>,
 }
@@ -59,7 +59,7 @@ impl PostRenderArgs {
 }
 
 impl PostRenderer {
-    /// Rendered files, changed by the program. What it adds gets a name of its own.
+    /// Rendered files, changed by the program. A document that it adds gets its own name.
     pub fn run(&self, texts: &[(String, String)]) -> Result<Vec<(String, String)>, String> {
         let merged = merge(texts).map_err(|e| format!("error merging manifests: {e}"))?;
         let name = &self.plugin.name;
@@ -114,7 +114,8 @@ fn documents(text: &str) -> Result<Vec<Document>, String> {
     let mut documents = Vec::new();
     for piece in &pieces {
         let malformed = |e: String| format!("MalformedYAMLError: {e}");
-        // Helm's reader is go-yaml's, whose errors are known. What only this reader refuses is reported in its own words.
+        // Helm's reader is go-yaml's, whose errors are known. A document that only this reader refuses is reported in
+        // its own words.
         let document = read(piece).map_err(|e| {
             let known = parse(piece.as_bytes()).err().map(|e| e.to_string());
             malformed(known.map_or(e, |text| text.trim_start_matches("error converting YAML to JSON: ").to_owned()))

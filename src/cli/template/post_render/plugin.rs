@@ -101,7 +101,7 @@ impl Plugin {
             .map_err(|e| unstarted(&command, &e))?;
         let mut stdin = child.stdin.take();
         let output = std::thread::scope(|scope| {
-            // A program need not read all that it gets.
+            // A program need not read all of its input.
             scope.spawn(move || stdin.as_mut().map(|pipe| pipe.write_all(input.as_bytes())));
             child.wait_with_output()
         });
@@ -170,7 +170,7 @@ fn load(folder: &Path) -> Result<Metadata, String> {
 fn check(metadata: &Metadata) -> Result<(), String> {
     match metadata.api_version.as_str() {
         "v1" => {}
-        // Plugins of Helm 3 are no post-renderers and are ignored.
+        // Plugins of Helm 3 are not post-renderers and are ignored.
         "" => return Ok(()),
         other => return Err(format!("invalid plugin apiVersion: {other:?}")),
     }
@@ -197,7 +197,7 @@ fn choose(commands: &[PlatformCommand]) -> Option<&PlatformCommand> {
     exact.or_else(os).or_else(|| commands.iter().find(|c| c.os.is_empty() && c.arch.is_empty()))
 }
 
-/// Go's `os.Expand`: `$NAME` and `${NAME}`; what is not set is empty.
+/// Go's `os.Expand`: `$NAME` and `${NAME}`; an unset variable is empty.
 fn expand(text: &str, env: &HashMap<String, String>) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -14,8 +14,8 @@ const BEGUN: i64 = 120;
 /// Bytes that a learner receives per second on a slow network, or from a busy leader.
 const SENT: u64 = 4 << 20;
 
-/// What etcd prints before it exits when its data is not usable any more: its ID was removed, the log lost entries that
-/// it had acknowledged, or the log cannot be read.
+/// The texts that etcd prints before it exits when its data is no longer usable: its ID was removed, the log lost
+/// entries that it had acknowledged, or the log cannot be read.
 const BAD_DATA: [&str; 8] = [
     "permanently removed from the cluster",
     "is out of range [lastIndex",
@@ -27,7 +27,7 @@ const BAD_DATA: [&str; 8] = [
     "file is truncated",
 ];
 
-/// What etcd prints when it has no data and its list is not the cluster's.
+/// The texts that etcd prints when it has no data and its list is not the cluster's.
 const NOT_IN_LIST: [&str; 4] = [
     "couldn't find local name",
     "error validating peerURLs",
@@ -168,7 +168,7 @@ impl<'a> Cluster<'a> {
         versions
     }
 
-    /// Whether etcd printed that the data of this pod is not usable any more.
+    /// Whether etcd printed that the data of this pod is no longer usable.
     pub fn says_bad_data(&self, ordinal: u32) -> bool {
         self.said(ordinal, &BAD_DATA)
     }
@@ -223,8 +223,8 @@ impl<'a> Cluster<'a> {
             || self.crashes(ordinal)
     }
 
-    /// Whether the data of a voter is gone for good: it says that it has none, and its claim is another one than that
-    /// with which it answered.
+    /// Whether the data of a voter is gone for good: it reports that it has none, and its claim is not the one with
+    /// which it answered.
     pub fn has_lost_data(&self, ordinal: u32) -> bool {
         self.says_not_in_list(ordinal) && self.scene.latch.has_lost(self.scene.workload, ordinal)
     }

@@ -3,7 +3,7 @@
 //! twice. Then the member with the most of the agreed data continues alone, and the other members join it as learners.
 //!
 //! While a pod can start as the only member, no other pod may start: each would be a cluster of its own, under the same
-//! ID. So the StatefulSet has only this one pod until the `ConfigMap` does not force a new cluster any more. The claims
+//! ID. So the StatefulSet has only this one pod until the `ConfigMap` no longer forces a new cluster. The claims
 //! of the others are deleted after the member has been seen to continue, and not earlier.
 
 use super::{SOON, Scene};
@@ -40,20 +40,20 @@ impl Scene<'_> {
     /// The offer of a recovery in the condition.
     pub(super) fn recovery_offer(&self) -> String {
         let Some((ordinal, answer)) = self.survivor() else {
-            let nobody = "; nobody answers, so it is unknown which of them has the newest data";
+            let nobody = "; no member answers, so it is unknown which of them has the newest data";
             return if self.observed.answers.is_empty() { nobody.to_owned() } else { String::new() };
         };
         format!(
-            "; if a quorum of them is gone for good, the annotation {FORCE_NEW_CLUSTER}={} lets {} go on alone, which \
-             knows most of those that can be compared (revision {}): what is not in it is lost, and the data of all \
-             others is deleted",
+            "; if a quorum of them is gone for good, the annotation {FORCE_NEW_CLUSTER}={} lets {} continue as a \
+             cluster of one. It has the newest data of the members that can be compared (revision {}): later writes \
+             are lost, and the data of all other members is deleted",
             self.statement(answer),
             self.pod_name(ordinal),
             answer.revision
         )
     }
 
-    /// The user has confirmed the loss, for what is left now.
+    /// The user has confirmed the loss, for the data that is left now.
     pub(super) fn recovery_begins(&self) -> Option<MemberStep<EtcdAction>> {
         let said = self.target.recover.as_deref()?;
         if self.observed.members.is_some() || !self.latch.bootstrapped {
@@ -65,7 +65,7 @@ impl Scene<'_> {
             .then(|| MemberStep::Latch(Latch { recovery: Some(recovery), ..self.latch.clone() }))
     }
 
-    /// Continues a recovery from what is observed.
+    /// Continues a recovery from the observed state.
     pub(super) fn recovery_continues(&self) -> Option<MemberStep<EtcdAction>> {
         let recovery = self.latch.recovery.as_ref()?;
         let is_it = |url: &String| self.settings.peer_url.ordinal(url) == Some(recovery.survivor);
@@ -92,7 +92,7 @@ impl Scene<'_> {
         let waits = |why: String| MemberStep::Wait { why, after: SOON };
         let stays = self.workload.pods.iter().find(|(ordinal, pod)| **ordinal != survivor && !pod.terminating);
         if let Some((other, _)) = stays {
-            return waits(format!("{} to be asked to leave", self.pod_name(*other)));
+            return waits(format!("the request to {} to leave", self.pod_name(*other)));
         }
         if let Some(step) = self.written(ClusterState::Forced, super::NOBODY.into()) {
             return step;
@@ -107,7 +107,7 @@ impl Scene<'_> {
             Some(pod) if recovery.pod.as_deref() == Some(&*pod.uid) => {
                 MemberStep::DeletePod { ordinal: survivor, uid: pod.uid.clone() }
             }
-            Some(_) => waits(format!("{name} to go on alone{}", self.reason(survivor))),
+            Some(_) => waits(format!("{name} to continue alone{}", self.reason(survivor))),
         }
     }
 

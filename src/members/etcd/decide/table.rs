@@ -119,7 +119,7 @@ pub(super) static TABLE: &[Rule] = &[
     always!(
         QUORUM,
         quorum_lost,
-        "no member can read what a quorum agrees on",
+        "no member answers a linearizable read",
         "`QuorumLost`: the driver calls nothing, deletes no data, and lowers nothing. It replaces a pod that an old \
          template broke. [The user can end it](#a-quorum-that-is-lost-for-good)"
     ),

@@ -140,10 +140,11 @@ fn why_no_space(c: &Cluster, whose: &str) -> String {
         return format!("{refused}: delete or compact, defragment, and disarm the alarm");
     }
     match (&c.scene.latch.reclaimed, full(c)) {
-        _ if !c.all_healthy() => format!("{refused}: space is reclaimed when all members are well"),
+        _ if !c.all_healthy() => format!("{refused}: the operator reclaims space when all members are healthy"),
         (Some(reclaimed), _) if reclaimed.over => {
             format!(
-                "{refused} again: space was reclaimed less than {} minutes ago, and is again after that",
+                "{refused} again: the last reclaim was less than {} minutes ago; the operator waits that long between \
+                 two",
                 AGAIN / 60
             )
         }

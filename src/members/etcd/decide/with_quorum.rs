@@ -53,7 +53,7 @@ pub(super) fn memory(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     (changed(&latch) || latch.replicas != c.scene.latch.replicas).then_some(MemberStep::Latch(latch))
 }
 
-/// A learner that is not wanted any more leaves. This is always allowed.
+/// A learner that is no longer wanted leaves. This is always allowed.
 pub(super) fn unwanted_learner(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let (k, learner) = c.learner().filter(|(k, _)| *k >= c.desired())?;
     remove(c, k, learner)
@@ -109,7 +109,7 @@ pub(super) fn learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<EtcdA
     Some(MemberStep::Wait { why: format!("{name} to join as a learner{}", c.scene.reason(k)), after: SOON })
 }
 
-/// A voter that somebody else added never started. It counts as failed.
+/// A voter that another client added never started. It counts as failed.
 pub(super) fn voter_that_never_started(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let (k, voter) = c.voters().into_iter().find(|(_, voter)| !voter.started())?;
     let late = c.waited(k) > c.scene.settings.dead_after;
@@ -156,7 +156,7 @@ pub(super) fn voter_without_pod(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     if c.may_remove(highest) { remove(c, highest, voter) } else { Some(MemberStep::Scale(highest + 1)) }
 }
 
-/// The last pod has no member any more, or never had one.
+/// The last pod no longer has a member, or never had one.
 pub(super) fn unwanted_pod(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let last = c.replicas().checked_sub(1)?;
     (c.replicas() > c.desired() && c.member(last).is_none()).then_some(MemberStep::Scale(last))
@@ -317,8 +317,8 @@ pub(super) fn old_template(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     }
 }
 
-/// What prevents an upgrade to the version of the template: etcd upgrades by one minor version at a time, and cannot be
-/// downgraded.
+/// The obstacle to an upgrade to the version of the template: etcd upgrades by one minor version at a time, and cannot
+/// be downgraded.
 fn version_step(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let (to, versions) = (c.scene.settings.version?, c.versions());
     let (lowest, highest) = (*versions.first()?, *versions.last()?);
@@ -352,7 +352,7 @@ pub(super) fn incomplete(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let why = if names.is_empty() {
         return None;
     } else {
-        format!("members that are not as they should be: {}", names.join(", "))
+        format!("members that are not healthy: {}", names.join(", "))
     };
     Some(MemberStep::Wait { why, after: LATER })
 }
@@ -367,7 +367,7 @@ fn update(c: &Cluster, k: u32) -> Option<MemberStep<EtcdAction>> {
     call(c, None, Call::Update { ordinal: k, member, peer_url })
 }
 
-/// Makes the lowest healthy voter except this one the leader. Only the current leader can be asked for this.
+/// Makes the lowest healthy voter except this one the leader. Only the current leader accepts this request.
 fn move_leader(c: &Cluster, from: u32) -> Option<MemberStep<EtcdAction>> {
     let to = c.lowest_healthy_but(from)?;
     let member = c.member(to)?.id;

@@ -30,7 +30,7 @@ struct SwitchOver<'a> {
 
 impl Scene<'_> {
     /// The primary has ended, or started again. Its last commits may not have been acknowledged, so another member
-    /// takes over. If none can, the primary goes on: it has all acknowledged writes itself.
+    /// takes over. If none can, the primary continues: it has all acknowledged writes itself.
     pub(super) fn restarted(&self) -> Step {
         let (p, answer) = self.primary()?;
         let ran = self.held.starts.get(&p)?;
@@ -48,7 +48,7 @@ impl Scene<'_> {
         if answer.data.is_none() {
             return Some(self.unsafe_to_fail_over(p, &why));
         }
-        // It goes on as the primary. An acker that has started as well is heard from now on.
+        // It continues as the primary. An acker that has started as well is heard from now on.
         Some(self.latched(self.alone(p)))
     }
 
@@ -122,7 +122,7 @@ impl Scene<'_> {
         self.accepted().is_some() || (self.held.acks > 0 && self.is_enough(self.heard_ackers().len()))
     }
 
-    /// What would be said if the primary were lost now.
+    /// The message if the primary were lost now.
     pub(super) fn safety(&self) -> Result<(), String> {
         if self.held.acks == 0 {
             return Err("no other member acknowledges writes".to_owned());
@@ -132,7 +132,7 @@ impl Scene<'_> {
 
     fn to_be_heard(&self) -> String {
         let missing = self.held.ackers.iter().copied().filter(|k| self.heard(*k).is_none());
-        format!("these members have to be heard first: {}", self.pods(missing))
+        format!("these members have to answer first: {}", self.pods(missing))
     }
 
     fn is_enough(&self, heard: usize) -> bool {
@@ -164,15 +164,16 @@ impl Scene<'_> {
         let pod = self.pod(p);
         let offer = self.offer().map_or_else(String::new, |(k, said)| {
             format!(
-                " To go on with {} and lose what only others have, annotate the custom resource with {}={said}.",
+                " To continue with {} and lose the writes that only others have, annotate the custom resource with \
+                 {}={said}.",
                 self.pod(k),
                 crate::names::FORCE_NEW_CLUSTER
             )
         });
-        stop("FailoverUnsafe", format!("{why}. Bring {pod} or them back.{offer}"))
+        stop("FailoverUnsafe", format!("{why}. Bring {pod} or those members back.{offer}"))
     }
 
-    /// The statement by which a person accepts a loss: the epoch and the ordinal that goes on.
+    /// The statement by which a person accepts a loss: the epoch and the ordinal that continues.
     fn offer(&self) -> Option<(u32, String)> {
         let answers = self
             .observed
@@ -206,7 +207,7 @@ impl Scene<'_> {
         Some(self.fence(k))
     }
 
-    /// The members of which one takes over. They are fenced by now.
+    /// The members; one of them takes over. They are fenced by now.
     fn fenced(&self) -> Vec<(u32, &MemberState)> {
         match self.accepted() {
             Some(k) => self.answer(k).map(|answer| (k, answer)).into_iter().collect(),
@@ -234,7 +235,7 @@ impl Scene<'_> {
         fenced.iter().filter(|(_, a)| contains_all(a)).min_by_key(|(k, _)| (!ready(*k), *k)).copied()
     }
 
-    /// Each of the fenced members lacks writes of another one.
+    /// Each of the fenced members lacks writes of another.
     pub(super) fn no_candidate(&self) -> Step {
         self.failing_over()?;
         if self.candidate().is_some() {
@@ -242,16 +243,16 @@ impl Scene<'_> {
         }
         let fenced = self.fenced();
         if fenced.iter().any(|(_, a)| a.applying && !a.has.contains(&a.got)) {
-            return Some(wait("members to apply what they received".into(), SOON));
+            return Some(wait("members to apply the writes that they received".into(), SOON));
         }
         let why = format!(
-            "{} have writes that the others lack: which of them goes on, a person has to decide",
+            "{} have writes that the others lack: a person has to decide which of them continues",
             self.pods(fenced.iter().map(|(k, _)| *k))
         );
         Some(stop("Diverged", why))
     }
 
-    /// The candidate applies what it received.
+    /// The candidate applies the writes that it received.
     pub(super) fn candidate_applies(&self) -> Step {
         self.failing_over()?;
         let (c, answer) = self.candidate().filter(|(_, answer)| !answer.has.contains(&answer.got))?;
@@ -260,7 +261,7 @@ impl Scene<'_> {
             Some(problem) if !answer.applying => {
                 stop("ReplicaBroken", format!("{pod} has the most writes and cannot apply them: {problem}"))
             }
-            _ => wait(format!("{pod} to apply what it received"), SOON),
+            _ => wait(format!("{pod} to apply the writes that it received"), SOON),
         })
     }
 
@@ -276,7 +277,7 @@ impl Scene<'_> {
         Some(self.passed(c, self.held.epoch, ackers, acks, change))
     }
 
-    /// The lost primary is back, and has not started its database yet: it has all acknowledged writes, and goes on.
+    /// The lost primary is back, and has not started its database yet: it has all acknowledged writes, and continues.
     fn go_back(&self, change: &PrimaryChange) -> Step {
         let from = change.from?;
         let answer = self.answer(from)?;
@@ -284,8 +285,8 @@ impl Scene<'_> {
         waits.then(|| self.latched(Latched { change: None, ..self.alone(from) }))
     }
 
-    /// A member goes on as the primary. It has all acknowledged writes, and nobody else is known to have them. Ackers
-    /// that start once more, and those that are silent now, count after they have received all that it has.
+    /// A member continues as the primary. It has all acknowledged writes, and nobody else is known to have them. Ackers
+    /// that start once more, and those that are silent now, count after they have received everything that it has.
     fn alone(&self, p: u32) -> Latched {
         let start = |k: &u32| self.answer(*k).map(|answer| answer.start.clone()).unwrap_or_default();
         let starts = self.held.ackers.iter().map(|k| (*k, start(k))).collect();
@@ -334,7 +335,7 @@ impl Scene<'_> {
         Some(SwitchOver { change, p, answer, to: change.to? })
     }
 
-    /// A switch-over is given up, and the primary goes on.
+    /// A switch-over is given up, and the primary continues.
     pub(super) fn switch_over_fails(&self) -> Step {
         let SwitchOver { change, answer, to, .. } = self.switching_over()?;
         let follows = self.follows(to).filter(|target| target.applying || target.has == target.got);
@@ -404,14 +405,14 @@ impl Scene<'_> {
     fn can_take_over(&self, k: u32) -> Result<f64, String> {
         let pod = self.pod(k);
         if k >= self.workload.replicas.min(self.target.size) {
-            return Err(format!("there is no member {pod}, or it leaves"));
+            return Err(format!("the member {pod} does not exist, or it leaves"));
         }
         let Some(answer) = self.follows(k) else {
             return Err(format!("{pod} does not follow the primary{}", self.reason(k)));
         };
         if !self.is_near(answer) {
             return Err(format!(
-                "{pod} lags more than {} seconds, or does not apply what it receives",
+                "{pod} lags more than {} seconds, or does not apply the writes that it receives",
                 self.settings.lag
             ));
         }
@@ -450,7 +451,7 @@ impl Scene<'_> {
     fn requested(&self, text: &str, p: u32) -> Result<u32, String> {
         let wanted = text.split_once('@').map_or(text, |(wanted, _)| wanted);
         if !text.chars().all(|c| c.is_ascii_graphic()) || text.chars().count() == MAX_REQUEST {
-            return Err(format!("the request is not of less than {MAX_REQUEST} characters of ASCII without spaces"));
+            return Err(format!("the request must have fewer than {MAX_REQUEST} characters of ASCII without spaces"));
         }
         if wanted == "any" {
             let members = (0..self.workload.replicas).filter(|k| *k != p);
@@ -464,7 +465,7 @@ impl Scene<'_> {
         }
         let ordinal = wanted.parse().ok().filter(|k: &u32| k.to_string() == wanted);
         let Some(k) = ordinal else {
-            return Err("the request is neither the ordinal of a member nor `any`, with or without @TEXT".to_owned());
+            return Err("the request must be the ordinal of a member or `any`, with or without @TEXT".to_owned());
         };
         if k == p {
             return Ok(k);
@@ -489,7 +490,7 @@ impl Scene<'_> {
         self.shrink(ackers.max_by(|a, b| lag(*a).total_cmp(&lag(*b)).then(a.cmp(b)))?)
     }
 
-    /// What became of a request whose switch-over was under way.
+    /// The result of a request whose switch-over was under way.
     pub(super) fn followed(
         &self,
         request: Request,

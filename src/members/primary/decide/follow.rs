@@ -20,7 +20,7 @@ impl Scene<'_> {
     }
 
     /// A member has writes that the primary lacks. It follows if it can take them back; the agent says whether it
-    /// could. What a primary with a problem has may be more than it says.
+    /// could. A primary with a problem may have more than it reports.
     pub(super) fn diverged(&self) -> Step {
         let is_sure = |primary: &MemberState| primary.role == Role::Primary && primary.problem.is_none();
         let (_, primary) = self.primary().filter(|(_, primary)| is_sure(primary))?;
@@ -43,8 +43,8 @@ impl Scene<'_> {
         let is_kept = self.settings.on_diverged == OnDiverged::Keep && answer.diverged;
         is_kept.then(|| {
             let why = format!(
-                "{} has writes that the primary lacks, and is kept as it is (onDiverged): copy what it has, and \
-                 delete its claim and its pod",
+                "{} has writes that the primary lacks, and is kept as it is (onDiverged): copy the data that you need, \
+                 then delete its claim and its pod",
                 self.pod(k)
             );
             stop("Diverged", why)
@@ -57,8 +57,8 @@ impl Scene<'_> {
         let problem = answer.problem.as_ref().filter(|_| answer.data.is_none() && answer.busy.is_none())?;
         let pod = self.pod(k);
         let why = format!(
-            "{pod} has no data of this cluster, and a problem: {problem}. It gets a copy when that is solved; or \
-             delete its claim and its pod"
+            "{pod} has no data of this cluster, and a problem: {problem}. It gets a copy when the problem is solved; \
+             or delete its claim and its pod"
         );
         Some(stop("DataUnknown", why))
     }
@@ -144,8 +144,8 @@ impl Scene<'_> {
     }
 
     /// Notes the start of the primary while it takes writes, and of ackers while they receive. An acker that has
-    /// started again, and does not continue the start that was noted, may have lost what it acknowledged: it counts
-    /// again after it has received all that the primary had then.
+    /// restarted, and does not continue the noted start, may have lost writes that it acknowledged: it counts again
+    /// after it has received everything that the primary had then.
     pub(super) fn starts(&self) -> Step {
         let (p, primary) = self.primary()?;
         let mut held = self.held.clone();
@@ -198,7 +198,7 @@ impl Scene<'_> {
         if self.held.ordinal == Some(k) { Some(PRIMARY) } else { near().then_some(REPLICA) }
     }
 
-    /// The first pod with a wrong role. A pod loses the role of the primary before another one gets it. One that says
+    /// The first pod with a wrong role. A pod loses the role of the primary before another pod gets it. One that says
     /// that it takes no writes loses it afterwards: a Service without a pod loses what clients send, until `kube-proxy`
     /// knows the next pod a second later.
     fn wrong_label(&self) -> Option<(u32, &Pod, Option<&'static str>)> {
@@ -235,7 +235,7 @@ impl Scene<'_> {
             || primary.acknowledging.contains(&name)
             || primary.acks != self.asked_acks()
         {
-            return Some(wait(format!("the primary to wait for {name} no more"), SOON));
+            return Some(wait(format!("the primary to stop waiting for {name}"), SOON));
         }
         let Some(position) = &leaving.position else {
             let leaving = Some(Leaving { position: Some(primary.has.to_string()), ..leaving.clone() });
@@ -244,8 +244,11 @@ impl Scene<'_> {
         let position = position.parse().unwrap_or_default();
         let others = || self.held.ackers.iter().copied().filter(|other| *other != k);
         if let Some(behind) = others().find(|other| !self.heard(*other).is_some_and(|a| a.got.contains(&position))) {
-            let why =
-                format!("{} to receive what {name} may have acknowledged{}", self.pod(behind), self.reason(behind));
+            let why = format!(
+                "{} to receive the writes that {name} may have acknowledged{}",
+                self.pod(behind),
+                self.reason(behind)
+            );
             return Some(wait(why, SOON));
         }
         let ackers = others().collect();
@@ -278,7 +281,7 @@ impl Scene<'_> {
         let blocked = late && !asked_to && stands && receiving < self.held.acks as usize;
         if blocked {
             let why = format!(
-                "writes wait for an acknowledgement of {}{}: bring it back, or let writes go on without one \
+                "writes wait for an acknowledgement of {}{}: bring it back, or let writes continue without one \
                  (onReplicaLost: Degrade)",
                 self.pod(k),
                 self.reason(k)

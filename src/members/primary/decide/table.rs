@@ -24,7 +24,7 @@ static MODE: Phase = Phase { name: "Mode", about: "The driver checks whether it 
 static CREATION: Phase =
     Phase { name: "Creation", about: "These rows apply until the identity of the data is latched." };
 static INTERFERENCE: Phase =
-    Phase { name: "Interference", about: "Somebody else changed the cluster, or gave orders to its members." };
+    Phase { name: "Interference", about: "Another client changed the cluster, or gave orders to its members." };
 static CHANGE: Phase = Phase {
     name: "Change of the primary",
     about: "These rows complete a fail-over or a switch-over that is latched. Only `roles` also applies without one.",
@@ -121,7 +121,7 @@ pub(super) static TABLE: &[Rule] = &[
         CHANGE,
         no_candidate,
         "a fail-over is latched, and none of the fenced members has a `got` that contains those of all others",
-        "the driver waits while one of them applies what it received; then `Diverged`"
+        "the driver waits while one of them applies the writes that it received; then `Diverged`"
     ),
     row!(
         CHANGE,
@@ -141,8 +141,8 @@ pub(super) static TABLE: &[Rule] = &[
         CHANGE,
         switch_over_fails,
         "a switch-over takes longer than 30 seconds, or its target does not follow, does not apply or lags",
-        "the driver gives the switch-over up, and P continues. For five minutes the driver begins another one only on \
-         request"
+        "the driver gives the switch-over up, and P continues. For five minutes the driver begins a new switch-over \
+         only on request"
     ),
     row!(
         CHANGE,
@@ -233,7 +233,7 @@ pub(super) static TABLE: &[Rule] = &[
         ACKNOWLEDGEMENTS,
         leaving,
         "a member leaves N",
-        "the driver waits until P no longer admits it, and until the others have received what it may have \
+        "the driver waits until P no longer admits it, and until the others have received the writes that it may have \
          acknowledged. Then it latches N without it"
     ),
     row!(

@@ -1,4 +1,4 @@
-//! What a schema asks of objects, arrays, strings and numbers.
+//! The demands of a schema on objects, arrays, strings and numbers.
 
 use super::compile::{Additional, Dependency, Id, Items};
 use super::draft::Draft;

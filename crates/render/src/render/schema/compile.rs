@@ -273,7 +273,7 @@ impl Compiler {
         })
     }
 
-    /// The draft that a schema names, or that of what is around it.
+    /// The draft that a schema names, or that of the schema around it.
     fn draft_of(&mut self, value: &Map, here: &SchemaPlace, around: Draft, path: &mut Vec<String>) -> Compiled<Draft> {
         let Some(name) = string(value, "$schema") else { return Ok(around) };
         if let Some(draft) = Draft::named(&name) {

@@ -11,7 +11,7 @@ pub struct Violation {
     pub causes: Vec<Violation>,
 }
 
-/// What kind of violation it is.
+/// The kind of violation.
 pub enum ViolationKind {
     /// Several things are wrong with one value.
     Group,

@@ -1,4 +1,4 @@
-//! The values of `format` that Helm's validator knows, and what it says of a text that does not fit.
+//! The values of `format` that Helm's validator knows, and its messages about a text that does not fit.
 
 use crate::template::functions::address::{self, Address};
 use crate::template::functions::text::quoted as double_quoted;
@@ -9,11 +9,11 @@ use crate::template::go::quote;
 /// A format.
 pub struct Format {
     pub name: &'static str,
-    /// What is wrong with a text.
+    /// The fault of a text.
     pub check: fn(&str) -> Result<(), String>,
 }
 
-/// A format by its name; unknown ones are no format.
+/// A format by its name; unknown names are not a format.
 pub fn find(name: &str) -> Option<Format> {
     const FORMATS: [Format; 19] = [
         Format { name: "regex", check: regex },

@@ -75,7 +75,7 @@ fn compile(document: Value, chart: &Chart) -> Result<(Vec<Schema>, Id), String> 
     Ok((compiler.schemas, id))
 }
 
-/// What a chart's schema finds wrong, in lines.
+/// The violations of a chart's schema, in lines.
 pub fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), String> {
     let mut is_new = false;
     let make = || {

@@ -7,7 +7,7 @@ use crate::template::functions::url::Url;
 use crate::template::value::Value;
 use std::fmt::{Display, Formatter};
 
-/// Where a schema stands.
+/// The place of a schema.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SchemaPlace {
     /// Of the document, without a fragment.
@@ -56,7 +56,7 @@ impl SchemaPlace {
         Self { url: self.url.clone(), pointer: below(&self.pointer, key) }
     }
 
-    /// What is there in a document.
+    /// The value at a place in a document.
     pub fn lookup(&self, document: &Value) -> Result<Value, String> {
         let mut value = document.clone();
         for key in self.pointer.split('/').skip(1) {

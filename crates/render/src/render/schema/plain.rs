@@ -1,5 +1,5 @@
-//! A cheap check of what is true of nearly all renderings: that the schema is valid, and that the values fit it. Whatever this
-//! check cannot decide is left to the compiler.
+//! A cheap check of facts that hold in nearly all renderings: that the schema is valid, and that the values fit it. The
+//! compiler decides everything that this check cannot decide.
 
 use super::draft::Draft;
 use super::format;
@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 const TYPES: [&str; 7] = ["null", "boolean", "number", "integer", "string", "array", "object"];
 
-/// What the quick check found.
+/// The result of the quick check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuickAnswer {
     Valid,
@@ -365,7 +365,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// The items of a list that holds nothing but texts.
+/// The items of a list that has only texts.
 fn texts(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::List(list) => list.items.iter().map(text).collect(),

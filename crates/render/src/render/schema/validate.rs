@@ -11,7 +11,7 @@ use crate::template::functions::text;
 use crate::template::value::Value;
 use std::collections::BTreeMap;
 
-/// What is wrong with values, each violation after a line break; `Ok` when nothing is.
+/// The faults of values, each violation after a line break; `Ok` when nothing is.
 pub fn check(schemas: &[Schema], schema: Id, value: &Value) -> Result<(), String> {
     run(&Checker { schemas, resources: None }, schema, None, value)
 }
@@ -120,7 +120,7 @@ impl Run<'_, '_, '_, '_> {
         self.errors.push(Violation::text(self.path, text));
     }
 
-    // What ends the check.
+    // The end of the check.
 
     fn first_fault(&self) -> Option<String> {
         let s = self.schema;
@@ -284,7 +284,7 @@ impl Run<'_, '_, '_, '_> {
 
     // Other schemas.
 
-    /// The schema that stands for the draft's own at this place.
+    /// The schema that replaces the draft's own at this place.
     fn effective(&self, id: Id) -> (Id, Option<Id>) {
         let Some(resources) = self.checker.resources.filter(|_| Some(id) == self.meta) else { return (id, self.meta) };
         resources.get(error::pointer(self.path).as_str()).map_or((id, self.meta), |other| (*other, Some(*other)))

@@ -2,7 +2,7 @@
 
 use super::text::quoted;
 
-/// What an address is.
+/// The kind of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
     /// Of 32 bits.
@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> Result<Address, String> {
     }
 }
 
-/// What is wrong, and from where on.
+/// The fault, and the place where it begins.
 type Fault<'t> = (&'static str, Option<&'t str>);
 
 fn v4(text: &str) -> Result<(), Fault<'_>> {

@@ -6,7 +6,7 @@ use crate::template::function::FnError;
 use crate::template::value::{Items, Kind, Map, Str, Value};
 use std::borrow::Cow;
 
-/// What Go says when a function asks a nil interface for its type.
+/// Go's message when a function asks a nil interface for its type.
 pub const NIL_POINTER: &str = "runtime error: invalid memory address or nil pointer dereference";
 
 /// A `string`.
@@ -17,7 +17,7 @@ pub fn bytes(args: &[Value], i: usize) -> &[u8] {
     }
 }
 
-/// A `string` as text; what is no UTF-8 is U+FFFD.
+/// A `string` as text; bytes that are not UTF-8 become U+FFFD.
 pub fn string(args: &[Value], i: usize) -> Cow<'_, str> {
     text::valid(bytes(args, i))
 }
@@ -53,7 +53,7 @@ fn static_nil(value: Option<&Value>) -> &Value {
     value.unwrap_or(&NIL)
 }
 
-/// What comes after the first arguments.
+/// The arguments after the first ones.
 pub fn rest(args: &[Value], from: usize) -> &[Value] {
     args.get(from..).unwrap_or_default()
 }

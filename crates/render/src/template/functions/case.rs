@@ -216,7 +216,7 @@ fn is_alphabet(c: char) -> bool {
     is_letter(c) && !matches!(c, '\u{4e00}'..='\u{9fcc}' | '\u{3400}'..='\u{4d85}' | '\u{20000}'..='\u{2b81d}')
 }
 
-/// Whether it stands for a byte that is no UTF-8; what was U+FFFD before is the same to xstrings.
+/// Whether it represents a byte that is not UTF-8; xstrings treats an original U+FFFD in the same way.
 fn is_invalid(c: char) -> bool {
     c == char::REPLACEMENT_CHARACTER || text::is_escaped(c)
 }

@@ -69,7 +69,7 @@ fn to_toml(_: &Context, args: &[Value]) -> FnResult {
     }
 }
 
-/// `Ok(Nil)` stands for a null, which leaves Go's variable as it was.
+/// `Ok(Nil)` represents a null, which leaves Go's variable as it was.
 fn from_yaml(text: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Value, String> {
     budget::parse(text)?;
     let value = yaml::parse_value(text).map_err(|e| e.to_string())?;
@@ -96,7 +96,7 @@ fn from_json_array(text: &[u8]) -> Value {
     }
 }
 
-/// What could be read stays beside the error.
+/// The part that could be read stays, besides the error.
 fn from_json_map(text: &[u8]) -> FnResult {
     budget::parse(text)?;
     let (value, mut error) = json::read(text);

@@ -70,7 +70,7 @@ fn seconds(value: &Value) -> i64 {
             let text = s.text();
             let digits = text.strip_prefix(['+', '-']).unwrap_or(&text);
             let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-            // What is too large is the largest.
+            // A value that is too large becomes the largest.
             let limit = if text.starts_with('-') { i64::MIN } else { i64::MAX };
             if is_number { text.parse().unwrap_or(limit) } else { 0 }
         }

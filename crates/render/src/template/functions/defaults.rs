@@ -1,4 +1,4 @@
-//! What counts as empty, and what stands in for it.
+//! Empty values, and the defaults that replace them.
 
 use super::args::{any, boolean, rest};
 use super::{fixed, variadic};
@@ -24,7 +24,7 @@ fn default(_: &Context, args: &[Value]) -> FnResult {
     }
 }
 
-/// sprig's `empty`: zero numbers, `false`, nil, and what has no length. A struct never is.
+/// sprig's `empty`: zero numbers, `false`, nil, and values without length. A struct never is.
 pub fn empty(value: &Value) -> bool {
     match value {
         Value::Nil => true,

@@ -31,9 +31,9 @@ pub fn write(value: &Value, style: Style) -> Result<Vec<u8>, String> {
 /// How Go's error for a value that holds itself begins.
 const CYCLE: &str = "json: unsupported value: encountered a cycle via ";
 
-/// Whether a value stands so deep that it must hold itself. Only maps and lists can.
+/// Whether a value is so deep that it must contain itself. Only maps and lists can.
 pub fn is_cycle(value: &Value, depth: usize) -> bool {
-    // What objects hold stands a little deeper than Go counts it.
+    // The content of objects is a little deeper than Go counts it.
     depth > MAX_DEPTH + 16 && matches!(value, Value::Map(_) | Value::List(_))
 }
 
@@ -223,7 +223,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     error.map_or(Ok(value), Err)
 }
 
-/// As [`parse`], with what could be read beside the error: `null` stands in for a number that is out of range.
+/// As [`parse`], with what could be read beside the error: `null` replaces a number that is out of range.
 pub fn read(bytes: &[u8]) -> (Value, Option<String>) {
     let mut reader = Reader { bytes, at: 0, later: None, exact: false };
     match reader.document() {
@@ -232,7 +232,7 @@ pub fn read(bytes: &[u8]) -> (Value, Option<String>) {
     }
 }
 
-/// What Go says of a value that is not of the type it should be read into.
+/// Go's message about a value that does not have the type into which it should be read.
 pub fn mismatch(value: &Value, wanted: &str) -> String {
     let found = match value {
         Value::Bool(_) => "bool",

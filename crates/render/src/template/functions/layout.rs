@@ -22,7 +22,7 @@ pub struct Civil {
     pub offset: i32,
     /// `UTC`, `CEST`; empty if the zone has only an offset.
     pub zone: Cow<'static, str>,
-    /// What Go's `time` knows of the zone.
+    /// The facts about the zone that Go's `time` has.
     pub location: Location,
 }
 
@@ -296,7 +296,7 @@ fn write_fraction(nanos: u32, digits: usize, trim: bool, comma: bool, out: &mut 
     out.push_str(&text);
 }
 
-/// What parsing may find out of range, or not at all.
+/// The parts that parsing may find out of range, or not at all.
 enum Problem {
     Bad,
     Range(&'static str),
@@ -319,7 +319,7 @@ struct Fields {
     zone: String,
 }
 
-/// A text between quotes as Go's `time` shows it: what is not printable ASCII as the bytes it is made of.
+/// A text between quotes as Go's `time` shows it: characters that are not printable ASCII appear as their bytes.
 pub fn quoted(text: impl AsRef<[u8]>) -> String {
     let mut out = String::from("\"");
     for b in text.as_ref() {
@@ -588,8 +588,8 @@ fn offset<'a>(value: &'a [u8], colon: bool, minutes: bool, seconds: bool, f: &mu
     if colon && parts().any(|part| part[0] != b':') {
         return Err(Problem::Bad);
     }
-    // What cannot be read is 0, and nothing behind it is read. A number out of range is reported before that, and before a
-    // wrong sign; of several, the last one is reported.
+    // A part that cannot be read is 0, and nothing after it is read. A number out of range is reported before that, and
+    // before a wrong sign; of several, the last one is reported.
     let mut numbers = [0; 3];
     let mut bad = false;
     for (number, part) in numbers.iter_mut().zip(std::iter::once(&text[1..3]).chain(parts())) {

@@ -54,7 +54,8 @@ fn int64(i: i64) -> Value {
     Value::Int(IntType::Int64, i)
 }
 
-/// `strconv.Atoi` without its error: 0 for what is no number, the nearest `int` for what is too large.
+/// `strconv.Atoi` without its error: 0 for a text that is not a number, the nearest `int` for a number that is too
+/// large.
 fn atoi(text: &[u8]) -> i64 {
     let Ok(text) = std::str::from_utf8(text) else { return 0 };
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);

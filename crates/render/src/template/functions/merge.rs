@@ -10,12 +10,12 @@ use crate::template::value::{Elem, Kind, List, Map, MapType, Object, Str, Value}
 /// Maps nested deeper than this hold themselves.
 const MAX_DEPTH: usize = 1000;
 
-/// What mergo says of two values that it cannot make one.
+/// mergo's message about two values that it cannot merge.
 pub const DIFFERENT: &str = "src and dst must be of same type";
 
 /// Puts the entries of `source` into `target`. Without `overwrite` only what is missing or empty there is set.
-/// Values are not copied: what was missing is shared with `source` afterwards. False where mergo gives up ([`DIFFERENT`]); an error where
-/// it panics.
+/// Values are not copied: values that were missing are shared with `source` afterwards. False where mergo gives up
+/// ([`DIFFERENT`]); an error where it panics.
 pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Result<bool, FnError> {
     if depth > MAX_DEPTH {
         return Err("stack overflow".into());
@@ -40,7 +40,7 @@ pub fn merge(target: &Map, source: &Map, overwrite: bool, depth: usize) -> Resul
             }
             continue;
         }
-        // A map that is nil and stands in another cannot be made.
+        // A nil map inside another map cannot be made.
         if let (Value::Map(new), Some(Value::Map(old))) = (&new, &old)
             && (!old.is_nil() || new.is_nil())
             && !deeper(|| merge(old, new, overwrite, depth + 1))?

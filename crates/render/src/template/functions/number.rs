@@ -107,11 +107,11 @@ pub fn parse_float(text: &str) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// `cast.ToInt64`: sprig's way from anything to a whole number; what has no number is 0.
+/// `cast.ToInt64`: sprig's way from anything to a whole number; a value without a number becomes 0.
 pub fn to_int64(value: &Value) -> i64 {
     match value {
         Value::Bool(b) => i64::from(*b),
-        // time.Duration is no case of cast's type switch.
+        // time.Duration is not a case of cast's type switch.
         Value::Int(IntType::Duration, _) => 0,
         Value::Int(_, i) => *i,
         Value::Float(f) => float_to_int(*f),
@@ -135,7 +135,7 @@ pub fn to_float64(value: &Value) -> f64 {
     }
 }
 
-/// Go's conversion on amd64: what does not fit becomes the smallest integer.
+/// Go's conversion on amd64: a number that does not fit becomes the smallest integer.
 pub fn float_to_int(f: f64) -> i64 {
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&f) { f as i64 } else { i64::MIN }
 }

@@ -21,7 +21,7 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("osIsAbs", &[S], |_, a| Ok(bytes(a, 0).starts_with(b"/").into())),
 ];
 
-/// What becomes of the argument, which may be any bytes.
+/// The result for the argument, which may be any bytes.
 fn changed(args: &[Value], change: fn(&str) -> String) -> FnResult {
     Ok(Value::str(&*text::unescaped(&change(&text::escaped(bytes(args, 0))))))
 }

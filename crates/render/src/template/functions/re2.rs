@@ -210,8 +210,8 @@ impl<'p> Translator<'p> {
             return wrong("invalid nested repetition operator", &before[..end]);
         }
         if let Some((at, swapped)) = between {
-            // Go repeats what stands before the flags, as they are now; Rust wants the operator next to it. In braces, because it may
-            // stand behind another one there.
+            // Go repeats the expression before the flags, with its flags; Rust wants the operator next to it. In
+            // braces, because it may follow another repetition there.
             let flags = self.out.split_off(at);
             budget::work_of(flags.len())?;
             self.out.push_str(times);
@@ -343,7 +343,7 @@ impl<'p> Translator<'p> {
     }
 }
 
-/// A character that stands for itself.
+/// A character that means itself.
 fn push_char(c: char, out: &mut String) {
     if c.is_ascii_alphanumeric() || matches!(c, '_' | ' ' | '/' | ':' | '=' | ',' | '"' | '@' | ';') {
         out.push(c);

@@ -24,7 +24,7 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("deepEqual", &[Any, Any], |_, a| Ok(deep_equal(any(a, 0), any(a, 1)).into())),
 ];
 
-/// Go's `reflect.DeepEqual`: types count, so that an `int` is no `int64`, and nil is no empty slice.
+/// Go's `reflect.DeepEqual`: types count, so that an `int` is not an `int64`, and nil is not an empty slice.
 pub fn deep_equal(a: &Value, b: &Value) -> bool {
     equal(a, b, 0)
 }

@@ -54,7 +54,7 @@ fn pattern(args: &[Value], must: bool) -> Result<Arc<Pattern>, FnError> {
     })
 }
 
-/// The second argument, as a pattern reads it: a byte that is no part of a character is one U+FFFD, as for Go.
+/// The second argument, as a pattern reads it: a byte that is not part of a character is one U+FFFD, as for Go.
 struct Subject<'t> {
     bytes: &'t [u8],
     /// Always UTF-8.
@@ -80,13 +80,13 @@ impl<'t> Subject<'t> {
         Self { bytes, read: Cow::Owned(read.into_bytes()), places }
     }
 
-    /// What stands between two places of `read`.
+    /// The text between two places of `read`.
     fn part(&self, begin: usize, end: usize) -> &'t [u8] {
         let place = |at: usize| self.places.get(at).copied().unwrap_or(at);
         &self.bytes[place(begin)..place(end)]
     }
 
-    /// All matches. Empty ones stand between characters only.
+    /// All matches. Empty matches are only between characters.
     fn matches<'a>(&'a self, pattern: &'a Pattern) -> impl Iterator<Item = regex::bytes::Match<'a>> {
         let inside = |at: usize| self.read.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
         pattern.regex().find_iter(&self.read).filter(move |found| !found.is_empty() || !inside(found.start()))
@@ -152,12 +152,12 @@ fn split(args: &[Value], must: bool) -> FnResult {
     Ok(Value::strings_in(parts, Room::Grown(count)))
 }
 
-/// A search may read all that is left, even if the match is short.
+/// A search may read all of the remaining text, even if the match is short.
 fn again(pattern: &Pattern, left: usize) -> Result<(), FnError> {
     Ok(pattern.searched(left / 128)?)
 }
 
-/// What a match is replaced with.
+/// The replacement of a match.
 type Replacement = fn(template: &[u8], pattern: &Regex, found: &Captures<'_>, subject: &Subject<'_>, out: &mut Vec<u8>);
 
 fn replace(args: &[Value], must: bool, replacement: Replacement) -> FnResult {
@@ -220,7 +220,7 @@ fn expand(template: &[u8], pattern: &Regex, found: &Captures<'_>, subject: &Subj
     out.extend_from_slice(rest);
 }
 
-/// The name behind a `$`: as many letters, digits and underscores as there are, or what is in braces.
+/// The name after a `$`: as many letters, digits and underscores as there are, or the text in braces.
 fn reference(text: &[u8]) -> Option<(&str, &[u8])> {
     let (brace, body) = text.strip_prefix(b"{").map_or((false, text), |body| (true, body));
     let mut end = 0;

@@ -63,7 +63,7 @@ fn trim_space(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// The second argument, or what is left of it.
+/// The second argument, or the rest of it.
 fn cut(args: &[Value], cut: Option<&[u8]>) -> Value {
     cut.map_or_else(|| any(args, 1).clone(), Value::str)
 }

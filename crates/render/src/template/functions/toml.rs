@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 500;
 const NO_KEY: &str = "toml: top-level values must be Go maps or structs";
 const NIL_ITEM: &str = "toml: cannot encode array with nil element";
 
-/// What Go's `reflect` says of a nil interface.
+/// The message of Go's `reflect` about a nil interface.
 pub const ZERO_VALUE: &str = "reflect: call of reflect.Value.Type on zero Value";
 
 /// The value as TOML, or Go's error text.
@@ -40,7 +40,7 @@ fn is_complex(value: &Value) -> bool {
 
 struct Writer {
     out: String,
-    /// The path to what is being written, ready to print.
+    /// The path to the value that is being written, ready to print.
     keys: Vec<String>,
 }
 
@@ -143,7 +143,7 @@ impl Writer {
         }
     }
 
-    /// Nothing has a blank line in front of it at the very start.
+    /// The first item has no blank line before it.
     fn new_line(&mut self) {
         if !self.out.is_empty() {
             self.out.push('\n');
@@ -216,7 +216,7 @@ impl Writer {
             None => i + 1 == count,
         };
         for (i, (key, value)) in direct.iter().chain(&tables).enumerate() {
-            // What is nil is left out, but not the comma that would stand before it.
+            // A nil value is left out, but not the comma before it.
             match plain(value) {
                 Value::Nil => continue,
                 Value::Map(map) if map.is_nil() => continue,

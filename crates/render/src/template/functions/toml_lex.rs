@@ -1,9 +1,9 @@
-//! The characters and the scalars of TOML 1.1, with `BurntSushi/toml`'s idea of what is wrong with them, and where.
+//! The characters and the scalars of TOML 1.1, with the faults that `BurntSushi/toml` finds in them, and their places.
 
 use crate::template::go::quote;
 use crate::template::unicode::is_letter;
 
-/// What is wrong, and in which line.
+/// The fault, and its line.
 pub struct Fault {
     /// From 1. One less where Go's reader steps back over a line break that it has not counted.
     pub line: i64,
@@ -11,7 +11,7 @@ pub struct Fault {
     pub message: String,
 }
 
-/// What a value begins with, or is.
+/// The beginning of a value, or the whole value.
 pub enum TomlToken {
     /// A string between `"`, and whether it has escapes.
     Basic(String, bool),
@@ -21,11 +21,11 @@ pub enum TomlToken {
     Raw(String),
     /// A string between `'''`.
     RawMultiline(String),
-    /// What may be an integer.
+    /// A possible integer.
     Integer(String),
-    /// What may be a float.
+    /// A possible float.
     Float(String),
-    /// What may be a date or time.
+    /// A possible date or time.
     Datetime(String),
     /// `true` or `false`.
     Bool(bool),
@@ -35,7 +35,7 @@ pub enum TomlToken {
     InlineTable,
 }
 
-/// What stands for the end of the text; a real NUL is refused.
+/// The mark of the end of the text; a real NUL is refused.
 pub const END: char = '\0';
 
 /// Reads characters forwards and, by some steps, backwards.

@@ -252,7 +252,7 @@ impl Reader<'_> {
 
     // Tables.
 
-    /// Creates a table, or another one in a list of tables, and enters it.
+    /// Creates a table, or a further table in a list of tables, and enters it.
     fn enter(&mut self, key: &[String], in_list: bool) -> Read<()> {
         let Some((last, parents)) = key.split_last() else { return Ok(()) };
         let mut table = self.root.clone();

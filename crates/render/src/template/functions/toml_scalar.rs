@@ -8,7 +8,7 @@ use crate::template::value::{IntType, Kind, Object, Str, Value};
 use std::any::Any;
 use std::rc::Rc;
 
-/// The line break after the opening quotes is no part of a string.
+/// The line break after the opening quotes is not part of a string.
 pub fn without_first_break(text: &str) -> &str {
     text.strip_prefix('\n').or_else(|| text.strip_prefix("\r\n")).unwrap_or(text)
 }

@@ -13,7 +13,7 @@ use Param::{Map as M, Str as S};
 /// The functions of this family.
 pub const FUNCTIONS: &[Function] = &[fixed("urlParse", &[S], url_parse), fixed("urlJoin", &[M], url_join)];
 
-/// Where a text stands in a URL: what must be escaped depends on it.
+/// The place of a text in a URL: it decides which characters must be escaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Path,
@@ -157,7 +157,7 @@ impl Url {
         Ok(())
     }
 
-    /// What comes before the first colon; empty when there is none.
+    /// The text before the first colon; empty when there is none.
     pub fn scheme(&self) -> &str {
         &self.scheme
     }

@@ -56,14 +56,14 @@ pub struct Span {
 pub struct Template {
     /// The name it is called by.
     pub name: Box<str>,
-    /// Where its text stands.
+    /// The place of its text.
     pub source: Arc<Source>,
-    /// What it does.
+    /// Its effect.
     pub body: Vec<Node>,
 }
 
 impl Template {
-    /// Whether there is nothing but blanks; such a definition does not replace another one.
+    /// Whether there are only blanks; such a definition does not replace an earlier one.
     pub fn is_empty(&self) -> bool {
         self.body.iter().all(|node| match node {
             Node::Text(span) => {
@@ -98,7 +98,7 @@ pub enum Node {
 /// `if`, `with` or `range`.
 #[derive(Debug)]
 pub struct Branch {
-    /// The condition, or what is ranged over.
+    /// The condition, or the value that is ranged over.
     pub pipe: Pipe,
     /// The body.
     pub body: Vec<Node>,
@@ -119,7 +119,7 @@ pub struct Call {
     pub pos: u32,
     /// The template.
     pub name: Box<str>,
-    /// What it gets as dot.
+    /// The value that it gets as dot.
     pub pipe: Option<Pipe>,
 }
 
@@ -165,7 +165,7 @@ pub struct Command {
 pub struct Expr {
     /// Position that error messages name.
     pub pos: u32,
-    /// What it is.
+    /// Its kind.
     pub kind: ExprKind,
 }
 
@@ -187,7 +187,7 @@ pub enum ExprKind {
     Str {
         /// Number of the constant.
         id: u32,
-        /// The text after unquoting, unless it is what stands between the quotes.
+        /// The text after unquoting, unless it equals the text between the quotes.
         text: Option<Box<[u8]>>,
         /// The text with its quotes.
         quoted: Span,
@@ -343,7 +343,7 @@ impl Writer<'_> {
         command.pos
     }
 
-    /// An operand inside a command or chain, where a pipeline stands in parentheses.
+    /// An operand inside a command or chain, where a pipeline is in parentheses.
     fn operand(&mut self, expr: &Expr) {
         let parens = matches!(expr.kind, ExprKind::Pipe(_));
         if parens {

@@ -162,7 +162,7 @@ pub fn truth(value: &Value) -> bool {
 /// `len`.
 ///
 /// # Errors
-/// Go's, for what has no length.
+/// Go's, for a value without length.
 pub fn length(value: &Value, is_nil_interface: bool) -> FnResult {
     let length = match value {
         Value::Nil if is_nil_interface => return Err("len of nil pointer".into()),
@@ -195,7 +195,7 @@ fn text(args: &[Value]) -> Result<Vec<u8>, FnError> {
             Value::Nil => out.extend_from_slice(b"<no value>"),
             _ => print_value(&mut out, arg)?,
         }
-        // What a pointer points to.
+        // The target of a pointer.
         if matches!(arg, Value::Object(o) if o.kind() == Kind::Ptr) && out[start..].starts_with(b"&") {
             out.remove(start);
         }

@@ -12,7 +12,7 @@ use crate::template::stack;
 use crate::template::value::{Elem, IntType, Kind, Map, MapType, Object, Value};
 use std::rc::Rc;
 
-/// What is called.
+/// The function that is called.
 #[derive(Clone, Copy)]
 enum Callee<'c> {
     Function(FuncRef),

@@ -1,11 +1,11 @@
-//! The documents in a text, by their lines `apiVersion:` and `kind:`. What an action prints stands in it as a mark.
+//! The documents in a text, by their lines `apiVersion:` and `kind:`. The output of an action appears in it as a mark.
 
 use regex::Regex;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-/// What one document of a template may be.
+/// The possible kinds of one document of a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateDocument {
     /// The files that may make it.
@@ -18,7 +18,7 @@ pub struct TemplateDocument {
     pub unknown: usize,
 }
 
-/// What stands around the number of an action.
+/// The characters around the number of an action.
 pub const MARK: char = '\u{1}';
 
 /// Appends the mark of an action.
@@ -30,7 +30,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is valid")
 }
 
-/// Actions that stand before a key print nothing, or a part of the document before.
+/// Actions before a key print nothing, or a part of the document before.
 static BEFORE: LazyLock<Regex> = LazyLock::new(|| pattern("^(?:\u{1}\\d+\u{1}[ \t]*)+(apiVersion|kind)"));
 static LINE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(- )?( *)(apiVersion|kind):[ \t]*(.+?)[ \t]*(?:#.*)?$"));
 static VERSION: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:[a-z0-9.-]+/)?v[0-9]+(?:(?:alpha|beta)[0-9]+)?$"));
@@ -99,10 +99,10 @@ fn document(
     let versions = apis.iter().filter(of_object).flat_map(|line| resolve(line.value, Some('/')));
     let mut document = TemplateDocument {
         api_versions: versions.map(|text| unquoted(&text)).filter(|text| VERSION.is_match(text)).collect(),
-        ..Document::default()
+        ..TemplateDocument::default()
     };
     for line in top.iter().chain(&items) {
-        // Some kinds are in lower case, and most texts of an action that are, too, are no kinds.
+        // Some kinds are in lower case, and most texts of an action that are, too, are not kinds.
         let is_made = line.value.contains(MARK);
         let is_kind =
             |text: &String| KIND.is_match(text) && !(is_made && text.starts_with(|c: char| c.is_ascii_lowercase()));

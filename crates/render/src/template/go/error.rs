@@ -1,7 +1,7 @@
 //! Errors as Go nests them, and as Helm then rewrites them.
 //!
 //! Helm parses Go's text to find out what happened. To get the same messages, this module does the same
-//! to the same text, but keeps the locations as data beside it.
+//! to the same text, but also keeps the locations as data.
 
 use crate::template::trace::{Location, Missing};
 use std::fmt::{self, Write as _};
@@ -12,11 +12,11 @@ use std::fmt::{self, Write as _};
 pub struct Error {
     /// Helm's message, without `Error: `.
     pub message: String,
-    /// Go's message, which Helm shows as it is where it executes a text that is no file.
+    /// Go's message, which Helm shows unchanged where it executes a text that is not a file.
     pub original: String,
     /// The places that were being executed, from the rendered file inwards. Empty when none is known.
     pub trace: Vec<Location>,
-    /// What the innermost place looked for and did not find, if that was the cause.
+    /// The name that the innermost place looked for and did not find, if that was the cause.
     pub missing: Option<Box<Missing>>,
 }
 
@@ -86,12 +86,12 @@ impl Failure {
         Self(Box::new(Link { text, at: Some(at), missing: None, cause }))
     }
 
-    /// An error that wraps another one: the text leads to the other's.
+    /// An error that wraps another error: the text leads to the other's.
     pub fn wrap(text: String, cause: Self) -> Self {
         Self(Box::new(Link { text, at: None, missing: None, cause: Some(cause) }))
     }
 
-    /// The same failure, with what was not found.
+    /// The same failure, with the name that was not found.
     #[must_use]
     pub fn with_missing(mut self, missing: Option<Missing>) -> Self {
         self.0.missing = missing;
@@ -153,7 +153,7 @@ fn warning(text: &str) -> Option<&str> {
     Some(&text[start..start + length])
 }
 
-/// What Helm reads out of one error's text.
+/// The parts that Helm reads from one error's text.
 #[derive(PartialEq, Eq)]
 struct Traceable<'t> {
     location: &'t str,

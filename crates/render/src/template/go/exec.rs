@@ -57,7 +57,7 @@ pub(super) type Exec<T> = Result<T, Stop>;
 pub(super) struct Frame<'t, 'r, 's> {
     pub state: &'r mut State<'s>,
     template: &'t Template,
-    /// What is being evaluated, for messages.
+    /// The expression that is being evaluated, for messages.
     at: At<'t>,
     /// Where the variables of this execution start.
     base: usize,
@@ -86,17 +86,17 @@ impl<'t, 'r, 's> Frame<'t, 'r, 's> {
         self.at = at;
     }
 
-    /// Fails at what is being evaluated.
+    /// Fails at the present expression.
     pub fn error<T>(&self, message: impl AsRef<str>) -> Exec<T> {
         self.fail(message.as_ref(), None)
     }
 
-    /// Fails at what is being evaluated, because of another failure whose text follows.
+    /// Fails at the present expression, because of another failure whose text follows.
     pub fn fail<T>(&self, message: &str, cause: Option<Failure>) -> Exec<T> {
         Err(Stop::Fail(self.failure(message, cause)))
     }
 
-    /// Fails at what is being evaluated, because something is not there.
+    /// Fails at the present expression, because something is missing.
     pub fn miss<T>(&self, message: &str, missing: Option<Missing>) -> Exec<T> {
         Err(Stop::Fail(self.failure(message, None).with_missing(missing)))
     }

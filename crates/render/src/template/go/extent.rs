@@ -7,7 +7,7 @@ use crate::template::trace::Excerpt;
 /// The name of texts given to `tpl`, which belong to the values and not to the chart.
 const VALUE_TEXT: &str = "gotpl";
 
-/// The bytes of a node; of a statement, those of its pipeline. `None` for what has no expression.
+/// The bytes of a node; of a statement, those of its pipeline. `None` for nodes without an expression.
 pub fn of(at: At<'_>, source: &Source) -> Option<Span> {
     match at {
         At::Node(Node::Action(pipe)) | At::Pipe(pipe) => of_pipe(pipe, source),
@@ -67,7 +67,7 @@ fn of_expr(expr: &Expr, source: &Source) -> Option<Span> {
     }
 }
 
-/// Whether a text belongs to the chart, and is no value.
+/// Whether a text belongs to the chart, and is not a value.
 pub fn is_of_chart(source: &Source) -> bool {
     *source.name != *VALUE_TEXT
 }

@@ -1,7 +1,8 @@
 //! Which kinds of objects templates may make, read off them without executing them.
 //!
-//! Both branches of each condition are read, one after the other, and each `---` begins a document. What a line `kind:` or
-//! `apiVersion:` prints is known if it is constant: a text, a text that a helper prints, or a default of the values.
+//! Both branches of each condition are read, one after the other, and each `---` begins a document. The output of a
+//! line `kind:` or `apiVersion:` is known if it is constant: a text, a text that a helper prints, or a default of the
+//! values.
 
 use super::ast::{Command, Expr, ExprKind, Fields, Node, Pipe, Source, Template};
 pub use super::documents::TemplateDocument;
@@ -11,7 +12,7 @@ use crate::template::stack;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// How many texts one value may stand for; what has more is not constant.
+/// The maximum number of texts that one value can represent; a value with more is not constant.
 const MAX_TEXTS: usize = 64;
 /// How deep helpers are followed.
 const MAX_DEPTH: usize = 12;
@@ -29,7 +30,7 @@ pub struct Lookup {
     pub namespace: Option<String>,
 }
 
-/// What templates may make, and what they look up.
+/// The objects that templates can make, and their lookups.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
     /// The documents, by the name of their template.
@@ -87,7 +88,7 @@ impl TemplateSet {
         reached.into_values().collect()
     }
 
-    /// What a template calls. A text that equals the name of a helper counts as a call.
+    /// The calls of a template. A text that equals the name of a helper counts as a call.
     fn calls(&self, template: &Template) -> Calls {
         let mut calls = Calls { named: Vec::new(), any: false };
         commands(&template.body, &mut |seen| {
@@ -194,9 +195,9 @@ fn text_of(expr: &Expr, source: &Source) -> Option<String> {
     }
 }
 
-/// What stands in a text in place of an action.
+/// The replacement for an action in a text.
 enum Act<'t> {
-    /// A pipeline, and the path in the values that the dot stands for there.
+    /// A pipeline, and the path in the values that the dot means there.
     Pipe(&'t Pipe, Option<Vec<String>>),
     Call(&'t str),
     /// One of these texts, which may contain marks.
@@ -209,9 +210,9 @@ struct Reader<'r> {
     template: &'r Template,
     defaults: &'r Defaults<'r>,
     acts: Vec<Act<'r>>,
-    /// The path in the values that the dot stands for while the template is flattened.
+    /// The path in the values that the dot means while the template is flattened.
     dot: Option<Vec<String>>,
-    /// What is assigned to variables, by name.
+    /// The values of variables, by name.
     variables: BTreeMap<Box<str>, Vec<&'r Pipe>>,
 }
 
@@ -277,7 +278,8 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// The texts that a value with marks may stand for. `separator` is what may stand before an unknown part: `/` in `apps/…`.
+    /// The texts that a value with marks can represent. `separator` is the text that may be before an unknown part: `/`
+    /// in `apps/…`.
     fn resolve(&self, value: &str, separator: Option<char>) -> BTreeSet<String> {
         self.expand(value, separator, 0)
     }
@@ -294,7 +296,7 @@ impl<'r> Reader<'r> {
                     .map_or_else(BTreeSet::new, |act| self.act(act, depth))
             };
             if texts.is_empty() {
-                // What comes after a group is a version, whatever it is.
+                // The text after a group is always a version.
                 let group = |text: &String| separator.is_some_and(|separator| text.ends_with(separator));
                 return all.into_iter().filter(group).map(|text| text + "v1").collect();
             }
@@ -366,7 +368,7 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// The path in the values that a pipeline stands for.
+    /// The path in the values that a pipeline means.
     fn path_of(&self, pipe: &Pipe) -> Option<Vec<String>> {
         let [command] = pipe.commands.as_slice() else { return None };
         let [only] = &*command.args else { return None };

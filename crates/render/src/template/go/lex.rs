@@ -70,7 +70,7 @@ impl TokenKind {
 /// A token: a range of the text. The text of an error is in [`Lexer::error`].
 #[derive(Clone, Copy, Debug)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: TokenKind,
     /// First byte.
     pub start: u32,
@@ -81,7 +81,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// What stands in a token buffer before anything was read.
+    /// The content of a token buffer before anything was read.
     pub const NONE: Self = Self { kind: TokenKind::Eof, start: 0, end: 0, line: 0 };
 }
 
@@ -137,7 +137,7 @@ pub fn decode(text: &[u8]) -> Option<(char, usize)> {
 }
 
 fn count_lines(text: &[u8]) -> usize {
-    // Between two tokens stand a few bytes at most.
+    // Between two tokens there are at most a few bytes.
     if text.len() < 16 {
         return text.iter().map(|&b| usize::from(b == b'\n')).sum();
     }
@@ -485,7 +485,7 @@ impl<'s> Lexer<'s> {
     fn quoted(&mut self, quote: u8, kind: TokenKind, unterminated: &str) -> Token {
         self.pos += 1;
         loop {
-            // What is in between does not matter, nor how many bytes a character has.
+            // The text in between does not matter, and neither does the number of bytes of a character.
             let length = self.rest().iter().position(|&b| b == quote || matches!(b, b'\\' | b'\n'));
             self.pos = length.map_or(self.end, |length| self.pos + length);
             match self.bump() {

@@ -30,7 +30,7 @@ impl Frame<'_, '_, '_> {
         None
     }
 
-    /// A value that has no fields, of which one was wanted.
+    /// A value without fields, of which the template wants one.
     #[cold]
     pub fn missing_field(&self, receiver: &Rv, dot: &Rv, node: &Expr, failed: Span) -> Option<Missing> {
         let (path, _, fields) = self.receiver(dot, node)?;
@@ -46,7 +46,7 @@ impl Frame<'_, '_, '_> {
         Some(Missing::Table { path, field: self.word(failed).into(), is })
     }
 
-    /// What a chain starts at: its text, its value, and the fields behind it.
+    /// The start of a chain: its text, its value, and the fields after it.
     fn receiver<'e>(&self, dot: &Rv, node: &'e Expr) -> Option<(String, Value, &'e [Span])> {
         match &node.kind {
             ExprKind::Field(fields) => Some((String::new(), dot.value.clone(), fields)),

@@ -61,13 +61,14 @@ pub fn constant(text: &[u8]) -> Result<Constant, String> {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
 fn whole(f: f64) -> (Option<i64>, Option<u64>) {
     let is_whole = f.fract() == 0.0;
-    // 2^63 and 2^64: what is below fits.
+    // 2^63 and 2^64: a smaller number fits.
     let int =
         (is_whole && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&f)).then_some(f as i64);
     (int, (is_whole && (0.0..18_446_744_073_709_551_616.0).contains(&f)).then_some(f as u64))
 }
 
-/// A complex constant of two parts, `1+2i`, as `fmt.Sscan` reads it: not all that the lexer takes for one is.
+/// A complex constant of two parts, `1+2i`, as `fmt.Sscan` reads it: it does not accept everything that the lexer
+/// accepts.
 ///
 /// # Errors
 /// Go's message.
@@ -145,7 +146,7 @@ fn character(text: &[u8]) -> Result<Constant, String> {
     })
 }
 
-/// Whether underscores stand between digits only, or behind a base prefix.
+/// Whether underscores are only between digits, or after a base prefix.
 fn underscores_are_good(digits: &str, after_prefix: bool) -> bool {
     let mut previous = if after_prefix { b'0' } else { b'!' };
     for b in digits.bytes() {
@@ -261,7 +262,7 @@ pub fn parse_hex_float(text: &str) -> Option<f64> {
 
 /// A number that is neither tiny nor huge times a power of two, rounded once, as Go's `math.Ldexp`.
 pub fn scaled(number: f64, exponent: i32) -> f64 {
-    // Two steps of which the first is exact: what is too small for a normal number is so only after the second.
+    // Two steps, the first of which is exact: a number becomes too small for a normal number only after the second.
     let first = exponent.clamp(-900, 900);
     number * 2_f64.powi(first) * 2_f64.powi((exponent - first).clamp(-1000, 1000))
 }

@@ -5,7 +5,7 @@ use super::extent;
 use crate::template::trace::{Excerpt, Location};
 use std::sync::Arc;
 
-/// Where the text of a rendering comes from. What an `include` or `tpl` made comes from the action that printed it.
+/// Where the text of a rendering comes from. The output of an `include` or `tpl` comes from the action that printed it.
 #[derive(Clone, Debug, Default)]
 pub struct Origins(Vec<Origin>);
 

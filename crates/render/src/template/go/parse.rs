@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use std::mem;
 use std::sync::Arc;
 
-/// What a text defines, in the order of its definitions; its own body is last.
+/// The definitions of a text, in their order; its own body is last.
 pub struct Parsed {
     /// The templates.
     pub templates: Vec<Arc<Template>>,

@@ -152,7 +152,7 @@ impl<'o> Printer<'o> {
         self.erroring = erroring;
     }
 
-    /// An argument, which unlike an element may be asked for its type.
+    /// An argument, whose type can be requested, unlike that of an element.
     pub fn arg(&mut self, value: &Value, verb: char) {
         match (value, verb) {
             (Value::Nil, 'v' | 'T') => self.pad(b"<nil>"),
@@ -169,7 +169,7 @@ impl<'o> Printer<'o> {
         }
     }
 
-    /// A value inside another one.
+    /// A value inside another value.
     fn element(&mut self, value: &Value, verb: char, of_interface: bool) {
         if self.depth >= MAX_DEPTH || crate::template::stack::is_exhausted() {
             self.problem = Some("value is nested too deeply to be printed".into());
@@ -431,8 +431,8 @@ fn truncate(text: &[u8], precision: Option<usize>) -> &[u8] {
     &text[..end]
 }
 
-/// Where Go would have what a value refers to: nowhere, or at a place of its own, for which one stands here. `None` of what is no
-/// reference.
+/// The address that Go would have for the target of a value: nowhere, or its own place, which one place represents
+/// here. `None` for a value that is not a reference.
 fn address(value: &Value) -> Option<u64> {
     let nil = match value {
         Value::Map(map) => map.is_nil(),

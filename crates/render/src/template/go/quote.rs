@@ -3,7 +3,7 @@
 use super::lex::decode;
 use std::fmt::Write as _;
 
-/// What one escape or character of a quoted string stands for.
+/// The meaning of one escape or character of a quoted string.
 pub(super) enum Unquoted {
     /// A character.
     Char(char),
@@ -61,7 +61,7 @@ fn radix_digits(digits: &[u8], radix: u32) -> Option<u32> {
     digits.iter().try_fold(0_u32, |sum, &b| sum.checked_mul(radix)?.checked_add((b as char).to_digit(radix)?))
 }
 
-/// Whether a quoted text means what stands between the quotes.
+/// Whether a quoted text means exactly the text between the quotes.
 pub fn is_plain(text: &[u8]) -> bool {
     let Some(inner) = text.get(1..text.len() - 1) else { return false };
     match text[0] {

@@ -49,7 +49,7 @@ impl TemplateSet {
         self.parse_shared(name, &Arc::new(text.as_ref().to_vec()))
     }
 
-    /// [`TemplateSet::parse`] of a text that somebody else holds too.
+    /// [`TemplateSet::parse`] of a text that has another owner, too.
     ///
     /// # Errors
     /// Those of [`TemplateSet::parse`].
@@ -101,7 +101,7 @@ impl TemplateSet {
         error
     }
 
-    /// What a parser's message says is not defined.
+    /// The name that a parser's message reports as not defined.
     fn missing_function(&self, message: &str) -> Option<Missing> {
         let (_, rest) = message.split_once(": function \"")?;
         let name = rest.strip_suffix("\" not defined")?;
@@ -179,7 +179,7 @@ impl<'s> Renderer<'s> {
         Ok(match without_no_value(&out) {
             Cow::Borrowed(_) => out,
             Cow::Owned(cleaned) => {
-                // Nothing stands where it was written any more.
+                // No text is at the place where it was written.
                 state.origins = None;
                 cleaned
             }
@@ -218,12 +218,12 @@ pub(super) struct Slot {
     pub value: Rv,
 }
 
-/// What all nested executions of a renderer share.
+/// The state that all nested executions of a renderer share.
 pub(super) struct State<'s> {
     set: &'s TemplateSet,
     pub context: Context,
     pub limits: Limits,
-    /// The output of the innermost execution stands behind that of the ones around it.
+    /// The output of the innermost execution comes after that of the outer ones.
     pub out: Vec<u8>,
     pub variables: Vec<Slot>,
     /// Arguments of the calls being made.
@@ -328,7 +328,7 @@ impl State<'_> {
         result
     }
 
-    /// Helm's `tpl`: what the text defines is known only while it is executed.
+    /// Helm's `tpl`: the definitions of the text are known only while it is executed.
     pub fn tpl(&mut self, text: &Str, data: Value) -> Result<Str, Failure> {
         if memchr::memmem::find(text.bytes(), b"{{").is_none() {
             return Ok(match without_no_value(text.bytes()) {

@@ -1,4 +1,4 @@
-//! What templates answer, compared with what Helm's engine answers.
+//! The results of templates, compared with those of Helm's engine.
 
 use super::{Functions, Limits, Renderer, TemplateSet, fmt};
 use crate::template::function::{Context, FnResult, Function, Host, Param};

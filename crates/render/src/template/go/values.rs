@@ -138,7 +138,7 @@ impl Object for Unexported {
     }
 }
 
-/// A `complex128`, which nothing but a constant makes and nothing but printing uses.
+/// A `complex128`, which only a constant makes and only printing uses.
 pub struct Complex {
     /// The real part.
     pub real: f64,

@@ -1,8 +1,8 @@
-//! Where in the YAML an expression of a minijinja template stands.
+//! The place in the YAML of an expression of a minijinja template.
 //!
-//! JSON may stand only where a whole value may: behind `key:` or `- `, in a flow sequence or mapping, or alone on a
-//! line. The check reads the text of the template, before anything is rendered: tags and comments are removed, each
-//! expression becomes one mark, and a small scanner follows quotes, block scalars and flow brackets.
+//! JSON is allowed only where a whole value is allowed: after `key:` or `- `, in a flow sequence or mapping, or alone
+//! on a line. The check reads the text of the template, before anything is rendered: tags and comments are removed,
+//! each expression becomes one mark, and a small scanner follows quotes, block scalars and flow brackets.
 
 use std::fmt;
 
@@ -15,11 +15,11 @@ pub struct Misplaced {
     pub column: usize,
     /// The expression's source.
     pub expression: String,
-    /// Where it stands.
+    /// Its place.
     pub place: ExpressionPlace,
 }
 
-/// Where an expression may not stand.
+/// The places where an expression is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpressionPlace {
     /// In a quoted text.
@@ -64,7 +64,7 @@ impl fmt::Display for Misplaced {
     }
 }
 
-/// Finds the first expression that stands where JSON is no value.
+/// Finds the first expression at a place where JSON is not a value.
 pub fn check(template: &str) -> Result<(), Misplaced> {
     let flat = Flat::new(template);
     Scanner { text: &flat.text, at: 0 }.scan().map_err(|(mark, place)| {
@@ -167,13 +167,13 @@ fn end_of(rest: &str, close: &str) -> Option<usize> {
 
 type Found = (usize, ExpressionPlace);
 
-/// Follows YAML as far as needed to know whether a whole value may stand at a place.
+/// Follows YAML as far as needed to know whether a whole value is allowed at a place.
 struct Scanner<'a> {
     text: &'a [Unit],
     at: usize,
 }
 
-/// What is known at the start of a line.
+/// The state at the start of a line.
 #[derive(Default)]
 struct Lines {
     /// The block scalar that is open: deeper lines than this column belong to it; -1 for that of a whole document.

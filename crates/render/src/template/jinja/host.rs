@@ -32,7 +32,7 @@ impl TemplateError {
     }
 }
 
-/// What needs no host.
+/// The functions that need no host.
 pub fn add_pure(environment: &mut Environment<'_>) {
     environment.add_function("fail", |message: String| -> Result<Value, Error> { Err(TemplateError::error(message)) });
     environment.add_filter("b64decode", |text: String| {
@@ -41,7 +41,7 @@ pub fn add_pure(environment: &mut Environment<'_>) {
     });
 }
 
-/// What asks the host.
+/// The functions that ask the host.
 pub fn add(environment: &mut Environment<'_>, host: &SharedHost) {
     let shared = Arc::clone(host);
     environment.add_function("now", move || i64::try_from(shared.now() / 1_000_000_000).unwrap_or(i64::MAX));
@@ -92,7 +92,7 @@ pub fn add(environment: &mut Environment<'_>, host: &SharedHost) {
             let [ca, key] = &with[..] else {
                 return Err(TemplateError::error("genSignedCertWithKey takes an authority and a key at the end"));
             };
-            let key = key.as_str().ok_or_else(|| TemplateError::error("the key is no text"))?;
+            let key = key.as_str().ok_or_else(|| TemplateError::error("the key is not a text"))?;
             let ca = authority(&shared, ca)?;
             let args = [name.into(), texts(ips), texts(names), Go::int(days), ca, key.into()];
             certificate(call(&shared, "genSignedCertWithKey", &args))

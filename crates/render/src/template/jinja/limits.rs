@@ -1,8 +1,8 @@
 //! The cost of minijinja's templates: like Go templates, they use the [`budget`] of the rendering.
 //!
-//! minijinja counts instructions. The values of an instruction are counted here: arguments and results of filters, and what is printed.
-//! Its operators cannot be counted: a template that doubles a text forty times with `~` is not stopped. Nobody but the author of a chart
-//! can write one, since no function of these charts takes text for a template.
+//! minijinja counts instructions. The values of an instruction are counted here: arguments and results of filters, and
+//! the output. Its operators cannot be counted: a template that doubles a text forty times with `~` is not stopped.
+//! Nobody but the author of a chart can write one, since no function of these charts takes text for a template.
 
 use crate::template::budget::{self, Spent};
 use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
@@ -49,7 +49,7 @@ fn look(value: &Value) -> Result<usize, Error> {
     Ok(bytes)
 }
 
-/// What a filter may make beyond what it is given.
+/// The bytes that a filter can make beyond its input.
 type Extra = fn(&[Value]) -> usize;
 
 fn text(args: &[Value], at: usize) -> &str {
@@ -82,7 +82,7 @@ fn extra(name: &str) -> Extra {
                 .map_or(0, |value| look(value).unwrap_or_default())
                 .saturating_mul(number(args).saturating_mul(8))
         },
-        // Widths stand in the text.
+        // Widths are written in the text.
         "format" => |args| {
             let digits = text(args, 0).split(|c: char| !c.is_ascii_digit()).filter(|number| !number.is_empty());
             digits.map(|number| number.parse().unwrap_or(usize::MAX)).fold(0, usize::saturating_add).max(number(args))

@@ -1,8 +1,8 @@
 //! minijinja charts: templates in which no value can break the YAML around it.
 //!
-//! Every expression prints JSON, which is YAML wherever a whole value may stand. [`check`] refuses expressions
-//! anywhere else when the chart is loaded. The output that a macro or a block captures is template text with JSON in it, and is
-//! printed as it is. Filters and tags that would print a value unescaped do not exist here.
+//! Every expression prints JSON, which is YAML wherever a whole value is allowed. [`check`] refuses expressions
+//! anywhere else when the chart is loaded. The output that a macro or a block captures is template text with JSON in
+//! it, and is printed as it is. Filters and tags that would print a value unescaped do not exist here.
 
 mod context;
 mod host;
@@ -25,13 +25,13 @@ const FUEL: u64 = 20_000_000;
 #[error("{message}")]
 #[non_exhaustive]
 pub struct JinjaError {
-    /// What is wrong, with file and line in front.
+    /// The fault, with file and line in front.
     pub message: String,
     /// `FILE:LINE:COLUMN`, as far as known.
     pub at: Option<String>,
     /// The places that were being executed, from the rendered file inwards.
     pub trace: Vec<Location>,
-    /// What the innermost place looked for and did not find, if that is what was wrong.
+    /// The name that the innermost place looked for and did not find, if that was the cause.
     pub missing: Option<Box<Missing>>,
 }
 
@@ -99,8 +99,8 @@ impl Templates {
         templates.flat_map(|(_, template)| template.undeclared_variables(true)).collect()
     }
 
-    /// Renders all templates that are no partials, in the order they were given: name and text. Requests beyond the context
-    /// go to the host. The cost is charged to the budget of the rendering.
+    /// Renders all templates that are not partials, in the order they were given: name and text. Requests beyond the
+    /// context go to the host. The cost is charged to the budget of the rendering.
     pub fn render(
         &self,
         json: &serde_json::Value,
@@ -164,7 +164,7 @@ fn print(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error
         return Err(Error::from(ErrorKind::UndefinedError));
     }
     let failed = |_| Error::from(ErrorKind::WriteFailure);
-    // What is printed may be captured again: it is counted here, and not only where it is written out.
+    // Output may be captured again: it is counted here, and not only where it is written out.
     let mut text = limits::Text::new(usize::MAX);
     if value.is_safe() || is_notes(state.name()) {
         std::fmt::Write::write_fmt(&mut text, format_args!("{value}")).map_err(failed)?;
@@ -174,7 +174,7 @@ fn print(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error
     let json = String::from_utf8_lossy(&text.bytes);
     let mut from = 0;
     for (at, c) in json.char_indices() {
-        // What YAML takes for a line break or does not allow to stand as it is.
+        // The characters that YAML treats as line breaks or does not allow unescaped.
         if matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') {
             out.write_str(&json[from..at]).map_err(failed)?;
             out.write_str(&format!("\\u{:04x}", u32::from(c))).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Where in minijinja templates something failed, and what was missing there.
+//! The place in minijinja templates where something failed, and the missing name.
 
 use crate::template::trace::{self, Excerpt, Location, Missing};
 use minijinja::{Environment, Error, ErrorKind};
@@ -113,7 +113,7 @@ fn place(environment: &Environment<'_>, name: &str, error: &Error) -> Location {
     place
 }
 
-/// The part of the source that failed. minijinja's starts behind the names whose attribute was asked for.
+/// The part of the source that failed. minijinja's starts after the names whose attribute was requested.
 fn range(source: &str, error: &Error) -> Option<std::ops::Range<usize>> {
     let range = error.range()?;
     let before = source.get(..range.start)?;
@@ -124,7 +124,8 @@ fn range(source: &str, error: &Error) -> Option<std::ops::Range<usize>> {
     Some(names.len()..range.end)
 }
 
-/// What was not found: a name of the innermost error's text, or the first key of a path that the context lacks.
+/// The name that was not found: a name of the innermost error's text, or the first key of a path that the context
+/// lacks.
 pub fn missing(environment: &Environment<'_>, context: Option<&Value>, error: &Error) -> Option<Missing> {
     let error = chain(error).last()?;
     let quoted = |text: &str| text.split('"').nth(1).map(str::to_owned);

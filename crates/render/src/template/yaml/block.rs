@@ -5,7 +5,7 @@ use super::scalars::spaces;
 use super::scanner::{Scanner, break_at};
 use std::borrow::Cow;
 
-/// What becomes of the line breaks at the end.
+/// The treatment of the line breaks at the end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Chomping {
     Strip,
@@ -14,7 +14,7 @@ enum Chomping {
 }
 
 impl<'a> Scanner<'a> {
-    /// The scalar whose `|` or `>` stands here.
+    /// The scalar whose `|` or `>` is here.
     pub(super) fn block_scalar(&mut self, literal: bool) -> Fallible<Cow<'a, str>> {
         self.at += 1;
         self.ensure(1)?;

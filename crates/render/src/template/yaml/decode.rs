@@ -22,7 +22,7 @@ const MAX_DEPTH: usize = 1000;
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&base64::alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// What a document is built of: JSON for charts' values, template values for `fromYaml`.
+/// The parts of a document: JSON for charts' values, template values for `fromYaml`.
 pub(super) trait Build {
     type Node;
     type Map;
@@ -57,7 +57,7 @@ pub(super) fn key_text(scalar: Scalar, text: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// `strconv.FormatFloat(key, 'g', -1, 32)` with YAML's names for what is not finite.
+/// `strconv.FormatFloat(key, 'g', -1, 32)` with YAML's names for numbers that are not finite.
 fn float_key(f: f64) -> String {
     let text = float32(f);
     match text.as_str() {
@@ -202,7 +202,7 @@ enum Kind {
     Mapping,
     /// A mapping whose entries become part of the one around it.
     Merge,
-    /// The value of `<<`, if it is a list: what is left of it.
+    /// The value of `<<`, if it is a list: the rest of it.
     Merges(Vec<usize>),
 }
 
@@ -286,7 +286,7 @@ impl<'a, B: Build> Decoder<'a, B> {
     /// go-yaml's guard against documents that grow by their aliases.
     fn count(&mut self) -> Fallible<()> {
         self.decoded += 1;
-        // What is written once is counted when it is read.
+        // Text that is written once is counted when it is read.
         if !self.aliases.is_empty() {
             budget::node().map_err(|spent| String::from(spent).into_boxed_str())?;
         }
@@ -358,7 +358,7 @@ impl<'a, B: Build> Decoder<'a, B> {
         }
     }
 
-    /// Enters an alias, and says what it stands for.
+    /// Enters an alias, and returns its target.
     fn enter(&mut self, alias: usize) -> Fallible<usize> {
         let Node::Alias { target, name } = &self.tree.nodes[alias] else { return Ok(alias) };
         if self.aliases.contains(&alias) {
@@ -435,7 +435,7 @@ impl<'a, B: Build> Decoder<'a, B> {
         self.start(value)
     }
 
-    /// `<<: *anchor`: the entries are set where they stand, so that they override what is above them.
+    /// `<<: *anchor`: the entries are set at this place, so that they override the entries above.
     fn merge(&mut self, value: usize) -> Fallible<()> {
         let Node::Sequence { end, length } = self.tree.nodes[value] else { return self.merge_one(value) };
         let mut items = Vec::with_capacity(length);
@@ -464,7 +464,7 @@ impl<'a, B: Build> Decoder<'a, B> {
     }
 }
 
-/// What a scalar with a tag means (`resolve` and `decoder.scalar` of go-yaml v2).
+/// The meaning of a scalar with a tag (`resolve` and `decoder.scalar` of go-yaml v2).
 pub(super) fn meaning(value: &str, tag: Tag, implicit: bool) -> Fallible<(Scalar, Cow<'_, str>)> {
     let (scalar, name) = match tag {
         Tag::None if implicit => return Ok((resolve(value, true), value.into())),

@@ -25,7 +25,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// The name of an anchor or alias, whose indicator stands here.
+    /// The name of an anchor or alias, whose indicator is here.
     pub(super) fn anchor(&mut self) -> Fallible<&'a str> {
         self.at += 1;
         self.ensure(1)?;
@@ -114,7 +114,7 @@ impl<'a> Scanner<'a> {
         Ok(Token::TagDirective)
     }
 
-    /// The handle and the suffix of the tag that stands here.
+    /// The handle and the suffix of the tag that is here.
     pub(super) fn tag(&mut self) -> Fallible<TagParts> {
         self.ensure(2)?;
         let (handle, suffix) = if self.byte(1) == b'<' {

@@ -22,7 +22,7 @@ pub enum Style {
     Folded,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A text and its style.
@@ -30,7 +30,7 @@ pub enum Content {
     /// Items; whether in brackets.
     Sequence(Vec<CommentedNode>, bool),
     /// Keys and values; whether in braces.
-    Mapping(Vec<(CommentedNode, Node)>, bool),
+    Mapping(Vec<(CommentedNode, CommentedNode)>, bool),
     /// The name of an anchor.
     Alias(String),
 }
@@ -38,7 +38,7 @@ pub enum Content {
 /// A node with its comments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommentedNode {
-    /// What it is.
+    /// Its kind.
     pub content: Content,
     /// Its tag as written.
     pub tag: Option<String>,
@@ -48,7 +48,7 @@ pub struct CommentedNode {
     pub head: String,
     /// The comment behind it.
     pub line: String,
-    /// Comments below; of a pair they stand at the key.
+    /// Comments below; those of a pair are at the key.
     pub foot: String,
     start: At,
     end: At,
@@ -196,7 +196,7 @@ fn build<'a>(
         _ => (Content::Scalar(String::new(), Style::Plain), 0, None),
     };
     let tag = tag.map(|tag: std::borrow::Cow<'_, Tag>| tag.original());
-    CommentedNode { tag, anchor: names.get(&anchor).cloned(), start, end, ..Node::new(content) }
+    CommentedNode { tag, anchor: names.get(&anchor).cloned(), start, end, ..CommentedNode::new(content) }
 }
 
 /// Where the header of a block scalar is; its place may be that of its text.
@@ -250,7 +250,7 @@ impl Comment {
     }
 }
 
-/// A pair's key or an item, before which a comment may stand.
+/// A pair's key or an item, which a comment may precede.
 struct Site {
     line: usize,
     column: usize,
@@ -267,12 +267,12 @@ enum Kind {
     /// An item; whether its content begins with another site.
     Item {
         nested: bool,
-        /// Whether its list stands in the column of the key above.
+        /// Whether its list is in the column of the key above.
         indentless: bool,
     },
 }
 
-/// What a comment is below of.
+/// The node that a comment is below.
 #[derive(Clone, Copy)]
 enum Below {
     /// The last content above it.
@@ -379,7 +379,7 @@ impl Reader {
     }
 }
 
-/// The comments of a gap: those that belong to what is above, and those of what is below.
+/// The comments of a gap: those of the node above, and those of the node below.
 fn split(gap: &[Comment], sites: &[Site], next: Option<&Site>, lines: &[&str]) -> (Vec<(Below, String)>, String) {
     let before = sites.iter().filter(|site| site.line < gap[0].line);
     let prior = before.clone().map(|site| site.end).filter(|end| *end < gap[0].line).max();
@@ -391,7 +391,7 @@ fn split(gap: &[Comment], sites: &[Site], next: Option<&Site>, lines: &[&str]) -
     let mut text = String::new();
     let mut start: Option<&Comment> = None;
     let mut first_empty = prior.is_none_or(|line| line + 1 == gap[0].line);
-    // What follows a key without a value is not below that key.
+    // A comment after a key without a value is not below that key.
     let opens = prior.and_then(|line| lines.get(line - 1)).is_some_and(|line| ends_with_key(line));
     for (i, comment) in gap.iter().enumerate() {
         if let Some(begin) = start
@@ -432,8 +432,8 @@ fn ends_with_key(line: &str) -> bool {
     text.trim_end().ends_with(':')
 }
 
-/// Whose foot a comment is, by its number; nobody's is the document's. go-yaml finds out while collections end, so that
-/// what is below a list that goes on comes behind the list's next item.
+/// The node whose foot a comment is, by its number; a comment without a node is the document's. go-yaml decides this
+/// while collections end, so a comment below a list that continues comes after the list's next item.
 fn owner(sites: &[Site], line: usize, next: Option<&Site>, what: Below) -> Option<usize> {
     let above = || sites.iter().rev().filter(move |site| site.line < line);
     let Below::Around(column) = what else { return above().next().map(|site| site.number) };

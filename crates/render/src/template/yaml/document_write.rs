@@ -171,7 +171,7 @@ impl Writer {
     fn sequence(&mut self, items: &[CommentedNode], place: Place) {
         let indent = match place.indent {
             None => 0,
-            // The items of a list under a key stand below the key.
+            // The items of a list under a key are below the key.
             Some(indent) if place.in_mapping => indent,
             Some(indent) => indent + 2,
         };

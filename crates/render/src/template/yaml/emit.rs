@@ -49,7 +49,7 @@ fn run(value: &Value, style: Style) -> Result<Vec<u8>, String> {
     Ok(emitter.out)
 }
 
-/// Where a node stands.
+/// The place of a node.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     /// The indent of the collection around it; `None` at the root.
@@ -64,7 +64,7 @@ pub(super) struct Emitter {
     pub column: usize,
     /// The last character written is a blank or indicator that needs none behind it.
     pub whitespace: bool,
-    /// Only blanks and indicators stand on this line so far.
+    /// This line has only blanks and indicators so far.
     pub indention: bool,
 }
 
@@ -204,7 +204,7 @@ impl Emitter {
         }
         let indent = match place.indent {
             None => 0,
-            // The items of a list under a key stand below the key.
+            // The items of a list under a key are below the key.
             Some(indent) if self.style == Style::Helm && place.in_mapping && !self.indention => indent,
             Some(indent) => indent + 2,
         };
@@ -247,7 +247,7 @@ impl Emitter {
         }
     }
 
-    /// What is no text, as go-yaml v3 writes it: base64, in lines of 70 characters when it has that many.
+    /// Bytes that are not a text, as go-yaml v3 writes them: base64, in lines of 70 characters when it has that many.
     fn binary(&mut self, bytes: &[u8], place: Place) {
         self.indicator(b"!!binary", true, false, false);
         let encoded = BASE64.encode(bytes);
@@ -264,7 +264,7 @@ impl Emitter {
 
     fn string(&mut self, text: &str, place: Place) {
         let analysis = Analysis::of(text, self.style);
-        // Continuation lines stand two deeper than the collection.
+        // Continuation lines are two columns deeper than the collection.
         let indent = place.indent.map_or(2, |indent| indent + 2);
         let folds = !place.simple_key && self.style == Style::Helm;
         let literal = text.contains('\n');
@@ -526,7 +526,7 @@ fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }
 
-/// go-yaml v3 has YAML's own names for what is not finite.
+/// go-yaml v3 has YAML's own names for numbers that are not finite.
 fn pretty_float(f: f64) -> String {
     match f {
         f64::INFINITY => ".inf".into(),
@@ -551,7 +551,7 @@ pub(super) fn number(f: f64, out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a string is after JSON and go-yaml's reader.
+/// The string after JSON and go-yaml's reader.
 fn through_json(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
     let plain = bytes.iter().all(|b| *b < 0x7f);
     if plain && let Ok(text) = std::str::from_utf8(bytes) {
@@ -586,12 +586,12 @@ fn fold_next_lines(text: &str) -> String {
 /// The key of a mapping.
 struct Key<'v> {
     text: Cow<'v, str>,
-    /// Its bytes, if they are no text and are written as they are.
+    /// Its bytes, if they are not a text and are written unchanged.
     binary: Option<&'v [u8]>,
 }
 
 impl Key<'_> {
-    /// Whether it stands on a line before its colon.
+    /// Whether it is on a line before its colon.
     fn is_simple(&self) -> bool {
         match self.binary {
             Some(bytes) => bytes.len().div_ceil(3) * 4 < 70,
@@ -647,8 +647,8 @@ fn key_breaks(key: &[u8]) -> bool {
     text::valid(key).contains('\u{85}')
 }
 
-/// The order of keys in go-yaml's `sorter.go`: letters behind everything else, but in its version 3 (pretty) before it where a
-/// digit stands in front, and runs of digits by their value.
+/// The order of keys in go-yaml's `sorter.go`: letters after everything else, but in its version 3 (pretty) before it
+/// where a digit is in front, and runs of digits by their value.
 pub(super) fn natural(a: &str, b: &str, style: Style) -> Ordering {
     let common = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
     // Usually the first difference is between two ASCII letters.
@@ -668,7 +668,7 @@ pub(super) fn natural(a: &str, b: &str, style: Style) -> Ordering {
         (true, false) => Ordering::Greater,
         (false, true) => Ordering::Less,
         (false, false) => {
-            // A zero that follows other digits is no leading zero.
+            // A zero that follows other digits is not a leading zero.
             let zero = x == '0' || y == '0';
             let counts = zero && left[..at].iter().rev().take_while(|&&c| is_digit(c)).any(|&c| c != '0');
             number_at(&left, at, counts).cmp(&number_at(&right, at, counts)).then(x.cmp(&y))

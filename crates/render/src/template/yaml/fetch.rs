@@ -147,7 +147,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// What may be a simple key.
+    /// A possible simple key.
     fn fetch_content(&mut self, first: u8, column: isize) -> Fallible<()> {
         self.save_key(column)?;
         let is_saved = self.simple_key_allowed;
@@ -167,7 +167,7 @@ impl Scanner<'_> {
             _ => (Token::PlainScalar, self.plain_scalar()?),
         };
         self.texts.push(text);
-        // What fetching the `:` would find out, at once: most scalars of a block mapping are such keys.
+        // The result of fetching the `:`, at once: most scalars of a block mapping are such keys.
         let is_key = is_saved
             && self.byte(0) == b':'
             && self.flow_level == 0

@@ -8,7 +8,7 @@ use crate::template::functions::text;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// What Go decodes JSON into, as far as sigs.k8s.io/yaml looks at it.
+/// The type into which Go decodes JSON, as far as sigs.k8s.io/yaml looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// An `interface {}`.

@@ -8,7 +8,7 @@ use super::resolve::Scalar;
 use super::{Fallible, YamlError};
 use std::collections::BTreeMap;
 
-/// The head of a manifest, as Helm reads it into its `SimpleHead`. What is absent or null is empty.
+/// The head of a manifest, as Helm reads it into its `SimpleHead`. A field that is absent or null is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// `apiVersion`
@@ -21,7 +21,7 @@ pub struct Head {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What Go calls the type of `metadata` in Helm's `SimpleHead`.
+/// Go's name for the type of `metadata` in Helm's `SimpleHead`.
 const METADATA_TYPE: &str =
     r#"struct { Name string "json:\"name\""; Annotations map[string]string "json:\"annotations\"" }"#;
 
@@ -138,7 +138,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What encoding/json calls the type of a value.
+    /// The name of encoding/json for the type of a value.
     fn kind(&self, node: usize) -> &'static str {
         match self.tree.nodes[self.target(node)] {
             Node::Mapping { .. } => "object",
@@ -152,10 +152,10 @@ impl Reader<'_> {
         }
     }
 
-    /// The entries of a mapping, with what is merged into it, in the order in which Go reads them: sorted by key.
+    /// The entries of a mapping, with merged entries, in the order in which Go reads them: sorted by key.
     fn entries(&self, mapping: usize) -> Fallible<BTreeMap<String, usize>> {
         let mut entries = BTreeMap::new();
-        // What is left of the mapping, and in front of it of mappings that are merged.
+        // The rest of the mapping, and in front of it the rest of merged mappings.
         let mut left = vec![self.content(mapping)];
         while let Some((at, end)) = left.pop() {
             if at >= end {

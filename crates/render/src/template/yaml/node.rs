@@ -20,8 +20,8 @@ pub(super) enum Node<'a> {
 pub(super) struct Tree<'a> {
     /// The first is the root.
     pub nodes: Vec<Node<'a>>,
-    /// Whether nothing stands in it whose meaning needs more than a look at the node itself: aliases, merges, tags,
-    /// numbers that JSON has not, keys that are no text, more levels than JSON may have in Go.
+    /// Whether it has nothing whose meaning needs more than the node itself: aliases, merges, tags, numbers that JSON
+    /// does not have, keys that are not texts, more levels than JSON can have in Go.
     pub is_plain: bool,
 }
 

@@ -248,7 +248,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The whole tag that stood on a line.
+    /// The whole tag that was on a line.
     fn resolve_tag(&self, (handle, suffix): TagParts, line: usize) -> Fallible<Vec<u8>> {
         if handle.is_empty() {
             return Ok(suffix);
@@ -300,7 +300,7 @@ impl<'a> Parser<'a> {
         Event::Scalar { anchor, value: self.scanner.take_text(), tag, implicit }
     }
 
-    /// What stands behind the properties of a node.
+    /// The content after the properties of a node.
     fn content(
         &mut self,
         block: bool,

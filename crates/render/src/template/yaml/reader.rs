@@ -1,8 +1,8 @@
 //! The characters of a document as go-yaml's reader hands them to its scanner.
 //!
 //! go-yaml decodes its input in pieces of 512 bytes, and finds a broken or forbidden character only when the scanner
-//! asks for the piece it stands in. Which error is reported, and where a byte order mark inside a text counts, depends on
-//! that. Documents with neither (nearly all) are read in place and without such bookkeeping.
+//! asks for the piece that has it. Which error is reported, and where a byte order mark inside a text counts, depends
+//! on that. Documents with neither (nearly all) are read in place and without such bookkeeping.
 
 use super::Fallible;
 use std::borrow::Cow;
@@ -110,7 +110,7 @@ impl<'a> Source<'a> {
     /// Decodes as go-yaml does, up to the first piece that cannot be read. `skipped` bytes at the front are a mark.
     fn in_pieces(raw: &[u8], skipped: usize, decode: impl Fn(&[u8]) -> Result<Option<(char, usize)>, Problem>) -> Self {
         let mut text = String::with_capacity(raw.len());
-        // An empty piece is all that is there before the first is asked for. The one that cannot be read is not among
+        // There is only an empty piece before the first is requested. The one that cannot be read is not among
         // them: asking for it is the error.
         let mut ends = vec![0];
         let (mut start, mut at, mut failure) = (0, skipped, None);

@@ -84,7 +84,7 @@ fn digits(text: &str) -> Scalar {
     {
         return Scalar::Float(f);
     }
-    // Binary numbers are read by parse_int already; what is left here are only those with a second sign.
+    // Binary numbers are read by parse_int already; only those with a second sign are left here.
     if let Some(binary) = plain.strip_prefix("0b") {
         if let Some(i) = number::parse_int(binary, 2) {
             return Scalar::Int(i);

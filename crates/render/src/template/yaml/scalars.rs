@@ -1,4 +1,4 @@
-//! Plain and quoted scalars. Those that stand on one line as they are meant are slices of the text.
+//! Plain and quoted scalars. Those that are on one line, without escapes, are slices of the text.
 
 use super::Fallible;
 use super::scanner::{Scanner, break_at, is_blankz};
@@ -67,7 +67,7 @@ impl<'a> Scanner<'a> {
     pub(super) fn plain_scalar(&mut self) -> Fallible<Cow<'a, str>> {
         let indent = self.indent + 1;
         let mut joined: Option<String> = None;
-        // What is not yet joined, and whether line breaks stand behind it.
+        // The text that is not yet joined, and whether line breaks follow it.
         let (mut piece, mut end, mut after_break) = (self.at, self.at, false);
         loop {
             self.ensure(4)?;
@@ -239,7 +239,7 @@ impl<'a> Scanner<'a> {
         Ok(false)
     }
 
-    /// The character of the escape sequence that stands here.
+    /// The character of the escape sequence that is here.
     fn escape(&mut self) -> Fallible<char> {
         let digits = match self.byte(1) {
             b'x' => 2,
@@ -304,7 +304,7 @@ fn ordinary_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// How many spaces stand at a place.
+/// The number of spaces at a place.
 pub(super) fn spaces(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     let mut count = 0;
@@ -319,11 +319,11 @@ pub(super) fn spaces(bytes: &[u8], at: usize) -> usize {
 }
 
 /// Blanks and line breaks inside of a scalar: one line feed becomes a space, of more the first is dropped. With
-/// `escaped`, a line break stood in front that is not part of the scalar.
+/// `escaped`, a line break was in front that is not part of the scalar.
 fn fold(blanks: &str, escaped: bool, to: &mut String) {
     let bytes = blanks.as_bytes();
     let mut breaks = (0..bytes.len()).filter_map(|at| {
-        // The second half of CR LF is no line break of its own.
+        // The second half of CR LF is not a separate line break.
         let is_half = bytes[at] == b'\n' && at > 0 && bytes[at - 1] == b'\r';
         break_at(bytes, at).filter(|_| !is_half).map(|(_, text)| text)
     });

@@ -11,7 +11,7 @@ use std::cell::Cell;
 /// A simple key ends at most so many characters behind its start.
 pub(super) const MAX_KEY: usize = 1024;
 
-/// The texts of scalars, aliases and anchors, and the parts of tags, stand in queues of their own.
+/// The texts of scalars, aliases and anchors, and the parts of tags, are in separate queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Token {
     StreamStart,
@@ -159,7 +159,7 @@ impl<'a> Scanner<'a> {
         self.pieces.is_some()
     }
 
-    /// What go-yaml does before it looks at the next `count` characters.
+    /// The steps of go-yaml before it looks at the next `count` characters.
     #[inline]
     pub(super) fn ensure(&mut self, count: usize) -> Fallible<()> {
         match &mut self.pieces {
@@ -182,13 +182,13 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Goes on by one character that is no line break.
+    /// Continues by one character that is not a line break.
     #[inline]
     pub(super) fn skip(&mut self) {
         self.at += width(self.byte(0));
     }
 
-    /// Goes behind the line break that stands here.
+    /// Moves past the line break that is here.
     pub(super) fn skip_line(&mut self) {
         if let Some((width, _)) = break_at(self.bytes, self.at) {
             self.at += width;
@@ -235,7 +235,7 @@ impl<'a> Scanner<'a> {
         self.at >= self.bytes.len() || self.is_break()
     }
 
-    /// Whether `---` or `...` stands here at the start of a line.
+    /// Whether `---` or `...` is here at the start of a line.
     #[inline]
     pub(super) fn is_document_indicator(&self) -> bool {
         self.is_line_start()
@@ -315,7 +315,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The width of the line break that stands here, and what it is in a scalar.
+/// The width of the line break that is here, and its form in a scalar.
 #[inline]
 pub(super) fn break_at(bytes: &[u8], at: usize) -> Option<(usize, &'static str)> {
     match *bytes.get(at)? {

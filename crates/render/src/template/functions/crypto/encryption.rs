@@ -15,7 +15,7 @@ pub fn encrypt(ctx: &Context, args: &[Value]) -> FnResult {
     if plain.is_empty() {
         return Ok("".into());
     }
-    // PKCS 7: a full block is padded with another one.
+    // PKCS 7: a full block is padded with a second block.
     let padding = BLOCK - plain.len() % BLOCK;
     let padding = vec![u8::try_from(padding).expect("at most a block"); padding];
     let iv = Random(ctx).bytes::<BLOCK>();

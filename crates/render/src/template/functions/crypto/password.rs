@@ -83,7 +83,7 @@ fn length(text: &[u8]) -> [u8; 4] {
     length.to_be_bytes()
 }
 
-/// The shapes of a type's passwords; a letter stands for a class of [`characters`]. From the algorithm's definition.
+/// The shapes of a type's passwords; a letter represents a class of [`characters`]. From the algorithm's definition.
 fn templates(kind: &[u8]) -> Option<&'static [&'static str]> {
     Some(match kind {
         b"maximum" => &["anoxxxxxxxxxxxxxxxxx", "axxxxxxxxxxxxxxxxxno"],

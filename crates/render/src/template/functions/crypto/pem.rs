@@ -3,7 +3,7 @@
 
 use super::super::encoding;
 
-/// What is between a pair of armour lines.
+/// The content between a pair of armour lines.
 #[derive(Debug)]
 pub struct Block {
     /// The words after `BEGIN`.

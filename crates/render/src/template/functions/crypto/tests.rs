@@ -117,7 +117,7 @@ impl Drop for Folder {
     }
 }
 
-/// What `openssl` prints, or a panic with its complaint.
+/// The output of `openssl`, or a panic with its complaint.
 fn openssl(args: &[&str]) -> String {
     let output = Command::new("openssl").args(args).output().expect("openssl is installed");
     assert!(output.status.success(), "openssl {args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -128,7 +128,7 @@ fn private_key(seed: u64, kind: &str) -> Value {
     call(&context(seed), "genPrivateKey", &[kind.into()])
 }
 
-/// Asserts that the key in a certificate is the public half of the key beside it.
+/// Asserts that the key in a certificate is the public half of the key next to it.
 fn assert_key_fits(folder: &Folder, certificate: &Value) {
     let cert = folder.write("fits.crt", &field(certificate, "Cert"));
     let key = folder.write("fits.key", &field(certificate, "Key"));

@@ -1,4 +1,4 @@
-//! What the functions of templates read, how they use it, and what they answer with.
+//! The values that the functions of templates read, their use, and the results of the functions.
 
 use super::Ways;
 use super::walk::{Abstract, Walk};
@@ -82,8 +82,8 @@ const NUMBERS: &[&str] = &[
 ];
 
 impl Walk<'_> {
-    /// What a function answers with; what it reads is noted. `is_new`: the first argument is an expression of its own, so that
-    /// nothing else has what it made.
+    /// The result of a function; the values that it reads are noted. `is_new`: the first argument is an expression of
+    /// its own, so that nothing else has what it made.
     pub(super) fn function(&mut self, name: &str, mut args: Vec<Abstract>, is_new: bool, pos: u32) -> Abstract {
         let name = &*plain(name);
         match name {
@@ -111,7 +111,7 @@ impl Walk<'_> {
             }
             "hasKey" => {
                 self.note_first(&args, Ways::TABLE);
-                // A key that is only known at run time is asked for, and not read.
+                // A key that is only known at run time is requested, and not read.
                 if let [table, Abstract::Text(key)] = args.as_slice() {
                     self.field(table, key);
                 }
@@ -147,7 +147,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A function whose answer is no value of the chart.
+    /// A function whose result is not a value of the chart.
     fn consume(&mut self, name: &str, args: &[Abstract], pos: u32) -> Abstract {
         let ways = match name {
             "keys" => Ways::TABLE.or(Ways::KEYS),
@@ -211,7 +211,7 @@ impl Walk<'_> {
         Abstract::Other
     }
 
-    /// What a text says that was parsed: of one that was just written, what was written.
+    /// The content of a text that was parsed: for one that was just written, the written value.
     fn parsed(&mut self, mut args: Vec<Abstract>, pos: u32) -> Abstract {
         match args.pop() {
             Some(Abstract::Yaml(inner)) => *inner,

@@ -1,7 +1,7 @@
 //! Which values templates read, and how they use them, found without executing them.
 //!
-//! Templates are walked with an abstract context: a field becomes a longer path, `include` walks the other template with
-//! what it is given, and what is passed to a function is read as a whole. If it is not known what is read, more is
+//! Templates are walked with an abstract context: a field becomes a longer path, `include` walks the other template
+//! with its argument, and an argument of a function is read as a whole. If it is not known what is read, more is
 //! reported as read than is: a value that is reported as unread is certainly unread.
 
 mod functions;
@@ -13,18 +13,18 @@ use crate::template::trace::Location;
 use std::collections::{BTreeMap, BTreeSet};
 pub use uses::{Uses, Ways};
 
-/// Keys from the values inwards; [`ANY`] stands for every key or item.
+/// Keys from the values inwards; [`ANY`] represents every key or item.
 pub type Path = Vec<Box<str>>;
 
 /// Every key of a table, and every item of a list.
 pub const ANY: &str = "*";
 
-/// What templates read.
+/// The values that templates read.
 #[derive(Debug, Default)]
 pub struct Usage {
     /// Values that are looked at themselves: tested, or read on the way to others.
     pub touched: BTreeSet<Path>,
-    /// Values that are read with all that is in them.
+    /// Values that are read with everything in them.
     pub whole: BTreeSet<Path>,
     /// Values that are always printed and have no default, and the first place of each.
     pub bare: BTreeMap<Path, Location>,
@@ -53,8 +53,9 @@ impl Usage {
 pub type Entry<'n> = (&'n str, Path);
 
 impl TemplateSet {
-    /// What the named templates read when each is executed with the root object of its chart, and what the templates of the
-    /// files `partials`, which only others call, would read with the root object of the outermost chart.
+    /// The values that the named templates read when each is executed with the root object of its chart, and those that
+    /// the templates of the files `partials`, which only others call, would read with the root object of the outermost
+    /// chart.
     pub fn usage(&self, files: &[Entry<'_>], partials: &[&str]) -> Usage {
         walk::usage(self, files, partials)
     }
@@ -66,7 +67,7 @@ mod tests {
     use super::{Path, Ways};
     use crate::template::functions;
 
-    /// What a template reads: whole values, then bare ones.
+    /// The values that a template reads: whole values, then bare ones.
     fn read(text: &str) -> (Vec<String>, Vec<String>) {
         let mut set = TemplateSet::new(functions::table());
         set.parse("c/templates/a.yaml", text).unwrap();

@@ -50,7 +50,7 @@ ways! {
     COMPARED = 15;
     /// Only whether it is empty is asked: `if`, `default`, `required`.
     TESTED = 16;
-    /// Its type is asked for: `kindIs`, `typeOf`, `%T`.
+    /// Its type is requested: `kindIs`, `typeOf`, `%T`.
     TYPE_ASKED = 17;
     /// It is passed to something of which nothing is concluded.
     PASSED = 18;
@@ -64,7 +64,7 @@ ways! {
     OMITTED = 22;
     /// Templates change it.
     WRITTEN = 23;
-    /// Its length is asked for.
+    /// Its length is requested.
     LENGTH = 24;
 }
 
@@ -91,7 +91,7 @@ impl Ways {
         self.0 & of.0 != 0
     }
 
-    /// Whether there is nothing but the others.
+    /// Whether there are only the others.
     pub const fn only(self, of: Self) -> bool {
         self.0 & !of.0 == 0
     }
@@ -108,7 +108,7 @@ impl Ways {
 pub struct Uses {
     /// In which ways.
     pub ways: Ways,
-    /// Keys of the YAML text under which `toYaml` writes it; `None` where the text in front is no key.
+    /// Keys of the YAML text under which `toYaml` writes it; `None` where the text in front is not a key.
     pub written_under: BTreeSet<Option<Box<str>>>,
     /// Keys of the YAML text under which it is printed.
     pub printed_under: BTreeSet<Option<Box<str>>>,

@@ -16,12 +16,12 @@ const MAX_WALKS: usize = 20_000;
 /// Bytes of text in front of an expression that are looked at.
 const BEFORE: usize = 200;
 
-/// A key of a YAML text, behind which nothing but blanks and one quote stands.
+/// A key of a YAML text, followed only by blanks and one quote.
 static KEY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?:^|\n)[ \t-]*"?([A-Za-z0-9_.$/-]+)"?:[ \t]*["']?[ \t]*\n?[ \t]*$"#).expect("the pattern is valid")
 });
 
-/// What an expression may be.
+/// The possible values of an expression.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Abstract {
     /// Nothing that values are reached through.
@@ -32,7 +32,7 @@ pub(super) enum Abstract {
     Root(Path),
     /// A value, and whether there is a substitute when it is missing.
     Value(Path, bool),
-    /// What `toYaml` made of something.
+    /// The output of `toYaml`.
     Yaml(Box<Abstract>),
     /// A dictionary that the template made.
     Dict(BTreeMap<Box<str>, Abstract>),
@@ -132,7 +132,7 @@ impl Walk<'_> {
         self.variables = variables;
     }
 
-    /// Walks statements, in front of which a text stands.
+    /// Walks statements that follow a text.
     fn list(&mut self, nodes: &[Node], dot: &Abstract, mut before: String) {
         for node in nodes {
             match node {
@@ -386,10 +386,10 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes that a value is read with all that is in it.
+    /// Notes that a value is read with everything in it.
     pub(super) fn read(&mut self, value: &Abstract, pos: u32) {
         match value {
-            // Of a YAML text, what is in it was read when it was made.
+            // The content of a YAML text was read when the text was made.
             Abstract::Other | Abstract::Text(_) | Abstract::Yaml(_) => {}
             Abstract::Root(path) => drop(self.usage.whole.insert(path.clone())),
             Abstract::Value(path, guarded) => {
@@ -420,7 +420,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Records that a table is changed. If the root is changed, nothing is known any more.
+    /// Records that a table is changed. If the root is changed, nothing is known after that.
     pub(super) fn write(&mut self, table: &Abstract) {
         match table {
             Abstract::Other | Abstract::Text(_) | Abstract::Dict(_) | Abstract::List(_) | Abstract::Yaml(_) => {}
