@@ -1,11 +1,11 @@
 #!/bin/sh
-# Renders each sample as the operator does, applies it in a separate namespace, waits until it is ready, deletes it, and checks that nothing is left. `make test` runs it.
+# Renders each sample as the operator will, applies it in a namespace of its own, waits until it is ready, deletes it, and checks that nothing is left. `make test` runs it.
 set -eu
 kubectl=${KUBECTL:-kubectl} tillerman=${TILLERMAN:-tillerman} namespace=${NAMESPACE:-{{ name }}-test} timeout=${TIMEOUT:-300s}
 work=$(mktemp -d)
 trap 'rm -rf "$work"; $kubectl delete namespace "$namespace" --ignore-not-found --wait=false >/dev/null' EXIT
 
-# Objects of every new namespace, objects that report about it, and objects that StatefulSets leave on purpose.
+# Objects of a new namespace, reports about it, and objects that StatefulSets leave on purpose.
 left() {
 	for kind in $($kubectl api-resources --namespaced --verbs=list,delete -o name | grep -v -e '^events' -e '\.metrics\.k8s\.io$' -e '^endpoint'); do
 		$kubectl -n "$namespace" get "$kind" -o name 2>/dev/null || true
@@ -16,7 +16,7 @@ for sample in config/samples/*.yaml; do
 	case $sample in */kustomization.yaml) continue ;; esac
 	echo "==> $sample"
 	$kubectl create namespace "$namespace"
-	# A dry run on the API server. The exit code 1 means that there are changes.
+	# The API server checks the objects without writing them: 1 means that there are some.
 	rendered=0
 	$tillerman diff --watches-file watches.yaml -n "$namespace" -f "$sample" >"$work/rendered" || rendered=$?
 	[ $rendered = 1 ] || { echo "error: $sample renders no objects that the API server accepts" >&2; exit 1; }
@@ -27,7 +27,7 @@ for sample in config/samples/*.yaml; do
 		exit 1
 	fi
 	$kubectl -n "$namespace" delete -f "$sample" --timeout="$timeout"
-	# Garbage collection of dependent objects takes a moment.
+	# Garbage collection of dependents of the objects takes a moment.
 	tries=60
 	while left >"$work/left" && [ -s "$work/left" ] && [ $tries -gt 0 ]; do tries=$((tries - 1)); sleep 1; done
 	if [ -s "$work/left" ]; then
