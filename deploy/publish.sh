@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Pushes a release that `make release` made: publish.sh FOLDER
-# IMAGE=registry.example.com/tillerman is the name with which it was made. The script pushes the images, the chart and the bundle there; the other
-# files belong on the page of the release. SIGN_KEY is the key that signed it. PUSH_FLAGS are more flags of `tillerman image --push`, such as
+# IMAGE=registry.example.com/tillerman is the name with which it was made. The script pushes the images and the chart there; the other files
+# belong on the page of the release. SIGN_KEY is the key that signed it. PUSH_FLAGS are more flags of `tillerman image --push`, such as
 # --plain-http. The script refuses a tree with changes, a version that the registry already has, and a folder with an unsigned or changed file.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -38,7 +38,7 @@ mod tests {
     fn php() -> chart::Chart {
         let file = |(name, data): (String, Vec<u8>)| chart::File { name, data: data.into() };
         let files: scaffold::ProjectFiles = built_in::files("php");
-        chart::load_files(files.into_iter().map(file).collect(), &chart::Limits::default()).unwrap()
+        chart::load_files(files.into_iter().map(file).collect(), &chart::ChartLimits::default()).unwrap()
     }
 
     #[test]
