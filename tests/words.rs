@@ -81,7 +81,7 @@ const CONSTRUCTIONS: [Construction; 25] = [
 ];
 
 /// Constructions, by name, that comments of sources may still have. `//! What …` is a title, so the last one stays.
-const NOT_IN_COMMENTS: [&str; 11] = [
+const NOT_IN_COMMENTS: [&str; 12] = [
     "goes on",
     "from then on",
     "is no X",
@@ -92,6 +92,7 @@ const NOT_IN_COMMENTS: [&str; 11] = [
     "asked for",
     "mends",
     "bears",
+    "whose it is",
     "a sentence that begins with what or who",
 ];
 
