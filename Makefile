@@ -43,7 +43,7 @@ RELEASE_TARGETS ?= $(HOST)
 IMAGE ?= tillerman
 
 .PHONY: release
-release: build build-agent ## what a release consists of, in target/release-VERSION; RELEASE_TARGETS="x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu", IMAGE=registry.example.com/tillerman
+release: build build-agent ## write all files of a release to target/release-VERSION; RELEASE_TARGETS="x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu", IMAGE=registry.example.com/tillerman
 	for target in $(filter-out $(HOST),$(RELEASE_TARGETS)); do deploy/cross.sh $$target || exit 1; done
 	AGENTS="$(foreach target,$(RELEASE_TARGETS),$(target)=$(if $(filter $(HOST),$(target)),$(BIN)-agent,$(OUT)/tillerman-agent-$(target)))" \
 	IMAGE=$(IMAGE) SELF=$(BIN) deploy/release.sh $(OUT)/release-$(VERSION) \
@@ -57,7 +57,7 @@ publish: ## push the release that `make release SIGN_KEY=… IMAGE=…` made to 
 	IMAGE=$(IMAGE) SELF=$(BIN) deploy/publish.sh $(OUT)/release-$(VERSION)
 
 .PHONY: sign-keyless
-sign-keyless: ## sign what was published by the identity of the workflow that runs this, with cosign
+sign-keyless: ## sign the published artifacts with cosign, by the identity of the workflow that runs this
 	for name in $(IMAGE) $(IMAGE)-agent $(or $(CHARTS),$(dir $(IMAGE))charts)/tillerman; do cosign sign --yes "$$name:$(VERSION)" || exit 1; done
 
 .PHONY: advisories
@@ -74,7 +74,7 @@ demo: protoc ## a PhpApp from custom resource to web page and back, on your clus
 	examples/php/demo.sh $(OUT)/demo/tillerman
 
 .PHONY: demo-down
-demo-down: ## remove what the demo left
+demo-down: ## remove everything that the demo made
 	examples/php/demo-down.sh
 
 .PHONY: demo-etcd
@@ -90,7 +90,7 @@ demo-stack: build build-agent ## a PHP guest book on a cluster of MariaDB with m
 	examples/stack/demo.sh $(BIN) $(BIN)-agent
 
 .PHONY: mysql-figures
-mysql-figures: build build-agent ## what docs/design/reliability-results.md says of clusters of MariaDB on pods; ROUNDS=20 (root on Linux)
+mysql-figures: build build-agent ## the figures of docs/design/reliability-results.md about clusters of MariaDB on pods; ROUNDS=20 (root on Linux)
 	TEST=mysql:: TEST_ARGS="--ignored --skip itself" TEST_THREADS=1 tests/node/run.sh $(BIN) $(BIN)-agent
 
 .PHONY: node-up
@@ -122,21 +122,21 @@ TEST_PARTS := $(MOST)
 endif
 
 .PHONY: test
-test: protoc ## everything that must hold: format, lints, unit, case, conformance, chart-source, API-server, member and backup tests
+test: protoc ## all tests: format, lints, unit, case, conformance, chart-source, API-server, member and backup tests
 	$(XTASK) $(TEST_FLAGS) $(TEST_PARTS)
 
 .PHONY: test-full
-test-full: protoc ## the same, and the slow parts: beside the real helm-operator, faults, traces, the operator as a pod on a real node, demos
+test-full: protoc ## the same, and the slow parts: comparison with the real helm-operator, faults, traces, the operator as a pod on a real node, demos
 	$(XTASK) $(MOST) upgrade mysql peer gitops faults traces node walk demo
 
 .PHONY: ci
-ci: ## what continuous integration runs: `make test` with CI=true
+ci: ## the tests of continuous integration: `make test` with CI=true
 	CI=true $(MAKE) --no-print-directory test
 
 # Busy loops that run beside the parts of `make soak`.
 SOAK ?= $(shell nproc)
 .PHONY: soak
-soak: protoc ## for release candidates: what waits for conditions, beside SOAK busy loops (as many as cores)
+soak: protoc ## for release candidates: tests that wait for conditions, while SOAK busy loops run (as many as cores)
 	$(XTASK) --busy $(SOAK) cluster members faults
 
 .PHONY: test-node
@@ -158,7 +158,7 @@ chaos: build build-agent ## the operator killed before each step of clusters of 
 	$(MAKE) chaos-databases
 
 .PHONY: chaos-databases
-chaos-databases: build build-agent ## harm to clusters of MariaDB and etcd on a real node while clients write, three seeds of ten minutes each (root on Linux)
+chaos-databases: build build-agent ## faults in clusters of MariaDB and etcd on a real node while clients write, three seeds of ten minutes each (root on Linux)
 	CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),CHAOS_SEEDS=$(CHAOS_SEED)) tests/chaos/run.sh $(BIN) $(BIN)-agent
 
 .PHONY: format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent upgrade mysql backup peer faults traces walk
@@ -199,7 +199,7 @@ RUNS ?= client:1000 tillerman:1000 client:1000 tillerman:1000:create client:1000
 BENCH = env RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" cargo bench --target $(HOST) --features cluster-tests --bench operator
 
 .PHONY: bench
-bench: build ## measure the operator beside helm-operator and a bare client, about 25 minutes; RUNS="tillerman:500 helm-operator:500" for others
+bench: build ## measure the operator, helm-operator and a bare client, about 25 minutes; RUNS="tillerman:500 helm-operator:500" for others
 	nice $(BENCH) --no-run
 	tests/cluster/build-tools.sh helm-operator
 	CONTROLLERS=garbage-collector-controller,namespace-controller,serviceaccount-controller \
@@ -210,7 +210,7 @@ bench-large: ## the same with 10,000 custom resources, without helm-operator
 	$(MAKE) bench RUNS="tillerman:10000 client:10000"
 
 .PHONY: bench-render
-bench-render: build ## measure rendering beside Helm, on the command line and in process
+bench-render: build ## measure the rendering of Tillerman and of Helm, on the command line and in process
 	benches/render.sh $(BIN)
 
 .PHONY: clean

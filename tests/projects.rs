@@ -268,8 +268,8 @@ fn what_cannot_be_is_refused_before_a_file_is_written() {
     for (args, why) in [
         ("init --domain other.com", "there is a project here, and its --domain is example.com"),
         ("create api --kind page", "--kind: \"page\" is not a kind such as WebServer"),
-        ("create api --kind Other --group A", "--group: \"A.example.com\" is no API group"),
-        ("create api --kind Other --version 1", "--version: \"1\" is no API version such as v1alpha1"),
+        ("create api --kind Other --group A", "--group: \"A.example.com\" is not an API group"),
+        ("create api --kind Other --version 1", "--version: \"1\" is not an API version such as v1alpha1"),
         ("create api --kind Other --plural A", "--plural: \"A\" is not a plural"),
         ("create api --chart nothing-here", "Error: "),
         ("create api", "give --helm-chart, or --kind for a chart to begin with"),

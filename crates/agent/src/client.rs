@@ -142,7 +142,7 @@ impl Client {
         head: Option<usize>,
     ) -> Result<Response<Incoming>, ClientError> {
         let wrong = |what: &str| failed(url, what);
-        let uri: Uri = url.parse().map_err(|_| wrong("this is no URL"))?;
+        let uri: Uri = url.parse().map_err(|_| wrong("this is not a URL"))?;
         let (scheme, host) = (uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default().to_owned());
         let secure = match scheme {
             "https" => true,
@@ -154,7 +154,7 @@ impl Client {
         let request = Request::builder().method(method).uri(format!("{base}{path}"));
         let authority = uri.authority().map(ToString::to_string).unwrap_or_default();
         let request = request.header(HOST, authority).header("content-type", "application/json");
-        let request = request.body(Full::new(Bytes::from(body))).map_err(|_| wrong("this is no URL"))?;
+        let request = request.body(Full::new(Bytes::from(body))).map_err(|_| wrong("this is not a URL"))?;
         let server = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let connects = async {
             let unreached =

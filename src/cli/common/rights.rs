@@ -64,7 +64,7 @@ pub fn of_project(watches: &Path, notices: bool) -> Result<(String, String), Cli
     let role = |name: &str| Subject { name: name.to_owned(), ..Subject::default() };
     let everywhere = Subject { everywhere: true, ..role("manager-role") };
     let in_system = Subject { namespaces: vec!["system".to_owned()], ..role("leader-election-role") };
-    let own_title = "What the operator needs in its own namespace.";
+    let own_title = "The rights that the operator needs in its own namespace.";
     Ok((print(&title(&inputs), &charts, &served, &everywhere), print(own_title, &[], &own, &in_system)))
 }
 

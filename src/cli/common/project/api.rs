@@ -180,7 +180,7 @@ fn check(resource: &ProjectResource) -> Result<(), CliError> {
     let ProjectResource { version, kind, .. } = resource;
     let group = resource.qualified_group();
     if !dns::is_subdomain(&group) {
-        return Err(CliError(format!("--group: {group:?} is no API group such as apps.example.com")));
+        return Err(CliError(format!("--group: {group:?} is not an API group such as apps.example.com")));
     }
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_version = version.strip_prefix('v').is_some_and(|rest| {
@@ -188,7 +188,7 @@ fn check(resource: &ProjectResource) -> Result<(), CliError> {
         number(major) && number(minor)
     });
     if !is_version {
-        return Err(CliError(format!("--version: {version:?} is no API version such as v1alpha1")));
+        return Err(CliError(format!("--version: {version:?} is not an API version such as v1alpha1")));
     }
     let is_kind =
         kind.starts_with(|c: char| c.is_ascii_uppercase()) && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());

@@ -1,4 +1,4 @@
--- What Argo CD shows of a custom resource: kstatus's rules, Degraded after a failure, and Suspended while it is paused.
+-- The health of a custom resource in Argo CD: kstatus's rules, Degraded after a failure, and Suspended while it is paused.
 local health = {status = "Progressing", message = "the operator has not read it yet"}
 local found = {}
 if obj.status ~= nil and obj.status.conditions ~= nil then
