@@ -281,7 +281,7 @@ fn gather_crds<'c>(chart: &'c Chart, files: &mut Vec<&'c chart::File>) {
 fn check_resource(chart: &Chart, report: &mut LintReport) {
     use crate::crd::{CrdSettings, Names, of_chart};
     if (chart.is_minijinja() || chart.metadata.annotation(crate::names::GROUP).is_some())
-        && let Err(e) = of_chart(chart, &Names::of_chart(chart), LintSettings::default(), &[], &[])
+        && let Err(e) = of_chart(chart, &Names::of_chart(chart), CrdSettings::default(), &[], &[])
     {
         report.error("values.schema.json", e);
     }

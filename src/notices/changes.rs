@@ -272,7 +272,7 @@ mod tests {
     use crate::notices::pods::{Exit, PodFacts};
 
     fn facts(change: impl FnOnce(&mut ResourceFacts)) -> ResourceFacts {
-        let mut facts = ResourceFacts { uid: "u".into(), revision: 1, ..Facts::default() };
+        let mut facts = ResourceFacts { uid: "u".into(), revision: 1, ..ResourceFacts::default() };
         change(&mut facts);
         facts
     }
