@@ -1,5 +1,7 @@
 //! `tillerman init`: starts a project of an operator, with the flags of `operator-sdk init`.
 
+use clap::builder::PossibleValue;
+
 use crate::cli::common::error::CliError;
 use crate::cli::common::project::api::{ApiArgs, api, built_in};
 use crate::cli::common::project::generate;
@@ -33,6 +35,21 @@ pub struct InitArgs {
     /// Accepted as of operator-sdk: 3 is the only one.
     #[arg(long, hide = true, default_value = "3")]
     project_version: String,
+}
+
+impl clap::ValueEnum for BuiltIn {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (word, kinds) = match self {
+            Self::Mysql => ("mysql", "`MySQLCluster`"),
+            Self::Php => ("php", "`PhpApp`"),
+            Self::Etcd => ("etcd", "`EtcdCluster`, `EtcdBackup` and `EtcdRestore`"),
+        };
+        Some(PossibleValue::new(word).help(kinds))
+    }
 }
 
 /// The longest name of a project: what Kubernetes adds to names of pods of its Deployment must fit.

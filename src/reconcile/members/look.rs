@@ -16,6 +16,7 @@ use crate::mask::Text;
 use crate::members::document::{ScaleHook, Set};
 use crate::members::jobs::job;
 use crate::members::workload::Workload;
+use crate::object::conditions::Conditions;
 use crate::object::{Gvk, ObjectId};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
@@ -115,10 +116,7 @@ pub async fn jobs(
     let selector = format!("{}={}", job::LABEL, observed.owner.release_name);
     let jobs = Resource { gvk: Gvk::new("batch", "v1", "Job"), plural: "jobs".into(), namespaced: true };
     let all = observed.cluster.list(&jobs, namespace, &selector).await?;
-    let ended = |job: &Value| {
-        let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
-        conditions.into_iter().flatten().any(|c| text(c, "/type") == "Failed" && text(c, "/status") == "True")
-    };
+    let ended = |job: &Value| Conditions::of_object(job).is_true("Failed");
     let mut pods = Vec::new();
     if all.iter().any(ended) {
         pods = observed.cluster.list(&core("Pod", "pods"), namespace, &selector).await?;

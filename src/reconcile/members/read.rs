@@ -9,6 +9,7 @@ use crate::members::url::takes_tls;
 use crate::members::workload::{Exit, Pod, PodPhase, VolumeClaim};
 use crate::names;
 use crate::object::Gvk;
+use crate::object::conditions::Conditions;
 
 pub fn core(kind: &str, plural: &str) -> Resource {
     Resource { gvk: Gvk::new("", "v1", kind), plural: plural.into(), namespaced: true }
@@ -31,8 +32,7 @@ pub fn ordinal(name: &str, template: &str, set: &str) -> Option<u32> {
 }
 
 pub fn pod(object: &Value, shown: impl Fn(&Text) -> String) -> Pod {
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    let ready = conditions.into_iter().flatten().any(|c| text(c, "/type") == "Ready" && text(c, "/status") == "True");
+    let ready = Conditions::of_object(object).is_true("Ready");
     let statuses = object.pointer("/status/containerStatuses").and_then(Value::as_array);
     let restarts = statuses.into_iter().flatten().filter_map(|s| s.get("restartCount")?.as_u64()).sum::<u64>();
     let first = text(object, "/spec/containers/0/name");

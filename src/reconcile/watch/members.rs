@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::watch::{Sink, watch};
 use crate::mask::Text;
+use crate::object::conditions::Conditions;
 use crate::reconcile::members::read::{pod, text};
 use crate::reconcile::panics::caught;
 use crate::reconcile::shared::Shared;
@@ -133,9 +134,8 @@ impl MemberSink {
 /// The digest of the fields that a pass would see of a pod, a claim, a Job or the `ConfigMap` of a driver.
 fn digest(object: &Value) -> String {
     let mut hasher = Hasher::default();
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    for condition in conditions.into_iter().flatten() {
-        hasher.text(text(condition, "/type")).text(text(condition, "/status"));
+    for condition in Conditions::of_object(object).iter() {
+        hasher.text(condition.name()).text(condition.status());
     }
     let what = pod(object, Text::whole);
     hasher.text(format!("{:?} {:?}", what, text(object, "/status/phase")));
