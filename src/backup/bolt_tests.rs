@@ -167,7 +167,7 @@ fn trees_that_are_none_are_refused() {
         (with(4, branch(4, &[(&revision(2), 5), (&revision(5), 6)])), "not in order"),
         (with(5, leaf(7, 0, &[])), "another page where page 5"),
         (with(5, leaf(5, 0, &[(&revision(3), pair("a", 1)), (&revision(2), pair("a", 1))])), "not in order"),
-        (with(5, leaf(5, 0, &[(&[&revision(3)[..], b"x"].concat(), pair("a", 1))])), "no revision"),
+        (with(5, leaf(5, 0, &[(&[&revision(3)[..], b"x"].concat(), pair("a", 1))])), "not a revision"),
         (with(5, leaf(5, 0, &[(&revision(2), vec![0x0a, 200])])), "ends early"),
         (with(5, leaf(5, 0, &[(&revision(2), vec![0xff; 20])])), "ends early"),
         (with(5, leaf(5, 1, &[(&revision(2), bucket(0))])), "bucket within a bucket"),

@@ -128,7 +128,7 @@ mod tests {
         }
         let gap = [all[1].clone(), all[4].clone()];
         assert!(
-            found(&gap, &Until::End).contains("after 0-1:1-20 and up to 0-1:1-30 are missing"),
+            found(&gap, &Until::End).contains("after 0-1:1-20 and up to 0-1:1-30, where 0-2:31-40 begins, are missing"),
             "{}",
             found(&gap, &Until::End)
         );

@@ -275,7 +275,7 @@ mod tests {
         }
         assert_eq!(
             "flood".parse::<FaultKind>(),
-            Err("it is one of kill, destroy, partition, pause, operator, fill".into())
+            Err("it must be one of kill, destroy, partition, pause, operator, fill".into())
         );
         assert!("0".parse::<Level>().is_err() && "3".parse() == Ok(Level::Three));
     }

@@ -431,7 +431,7 @@ fn a_requested_switch_over_is_done_once() {
 fn a_requested_switch_over_that_is_not_safe_is_refused_with_the_reason() {
     let long = format!("1@{}", "x".repeat(62));
     for (text, expected) in [
-        ("7", "there is no member db-7, or it leaves"),
+        ("7", "the member db-7 does not exist, or it leaves"),
         ("01", "the request must be the ordinal of a member"),
         ("-1", "the request must be the ordinal of a member"),
         ("db-1", "the request must be the ordinal of a member"),

@@ -61,7 +61,7 @@ fn a_mistake_is_named_with_its_place_and_what_may_be_there() {
         ("{a: {value: 1.20}}", "fields.a.value has the type number, and the field the type string: quote it"),
         ("{a: {value: a, type: text}}", "fields.a.type \"text\" is unknown"),
         ("{a: {value: [], type: array, column: true}}", "fields.a.column: a column cannot show array"),
-        ("{a: {members: db}}", "fields.a.field is missing"),
+        ("{a: {members: db}}", "fields.a.field, the fact of the members to show, is missing"),
         ("{a: {members: web, field: ready}}", "fields.a.members: there is no Members web; the chart has db"),
         ("{a: {members: db, field: sise}}", "fields.a.field \"sise\" is unknown; the fields are size, ready"),
         (&from("{apiVersion: v1, kind: Service, name: web}"), "fields.a.from.path is missing"),
