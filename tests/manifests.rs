@@ -142,7 +142,6 @@ fn files_of_the_chart() -> Files {
     put("alerts.yaml", read("deploy/alerts.yaml"));
     put("dashboard.json", read("deploy/dashboard.json"));
     files.insert("deploy/chart/README.md".to_owned(), readme_of_the_chart());
-    files.insert("deploy/chart/Chart.yaml".to_owned(), chart_file());
     files
 }
 
@@ -177,8 +176,8 @@ fn chart_file() -> String {
     format!("{own}# Written by `make manifests`.\n{}", to_yaml(&annotations))
 }
 
-/// The health checks of the built-in kinds for Argo CD.
-fn argocd() -> Files {
+/// The health checks of the built-in kinds for Argo CD, and `Chart.yaml`.
+fn what_follows_from_the_definitions() -> Files {
     let check = read("src/scaffold/files/config/argocd/health.lua");
     let of_kind = |definition: &Value| {
         let (group, kind) = (&definition["spec"]["group"], &definition["spec"]["names"]["kind"]);
@@ -189,7 +188,10 @@ fn argocd() -> Files {
     let text = to_yaml(&json!({"data": data}));
     let usage =
         "#   kubectl -n argocd patch configmap argocd-cm --type merge --patch-file deploy/argocd/argocd-cm.yaml\n";
-    Files::from([("deploy/argocd/argocd-cm.yaml".to_owned(), format!("{WRITTEN}{usage}{text}"))])
+    Files::from([
+        ("deploy/argocd/argocd-cm.yaml".to_owned(), format!("{WRITTEN}{usage}{text}")),
+        ("deploy/chart/Chart.yaml".to_owned(), chart_file()),
+    ])
 }
 
 /// The README of each built-in chart: what is written by hand, and the table of all values that `tillerman explain` prints.
@@ -423,10 +425,10 @@ fn the_files_of_deploy_are_what_the_chart_and_the_program_make() {
     let rewrite = std::env::var_os("REWRITE_MANIFESTS").is_some();
     let mut wrong = Vec::new();
     // The chart is rendered with the files that were written before.
-    for folder in ["charts", "deploy/argocd", "deploy/chart/files", "deploy/install", "deploy/bundle"] {
+    for folder in ["charts", "deploy/chart/files", "deploy/argocd", "deploy/install", "deploy/bundle"] {
         let files = match folder {
             "charts" => readmes(),
-            "deploy/argocd" => argocd(),
+            "deploy/argocd" => what_follows_from_the_definitions(),
             "deploy/chart/files" => files_of_the_chart(),
             "deploy/install" => kustomize(),
             _ => bundle(),
