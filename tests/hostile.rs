@@ -216,7 +216,7 @@ fn of_patches() -> Vec<Row> {
         row("patches: levels", nested(60_000), patches, LEVELS),
         row("patches: number", json!(vec![json!({}); 101]).to_string(), patches, "more than 100 patches"),
         row("patches: operations", for_deployments(&json!(tests)), patches, "the limit is 1000"),
-        row("patches: copies", for_deployments(&doubling()), patches, "more than 16777216 bytes"),
+        row("patches: copies", for_deployments(&doubling()), patches, "larger than 16777216 bytes"),
         row("patches: nesting by operations", for_deployments(&json!(deep)), patches, "more than 100 levels deep"),
         row("patches: aliases", &*bombs, patches, "more than 99 %"),
         row("patches: YAML of many levels", for_deployments(&json!(nested(900))), patches, LEVELS),

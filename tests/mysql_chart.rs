@@ -153,10 +153,10 @@ fn hostile_settings_are_refused_by_their_name() {
 /// Each is refused, and the message has the place or the reason.
 fn refused(rows: Vec<(Value, &str)>) {
     let world = World::default();
-    for (wrong, why) in rows {
-        let error = world.try_render(&wrong).err().unwrap_or_else(|| panic!("{wrong} is taken"));
-        assert!(error.contains(why), "{wrong}: {error}");
-    }
+    let error = |wrong: &Value| world.try_render(wrong).err().unwrap_or_else(|| panic!("{wrong} is taken"));
+    let other: Vec<String> =
+        rows.iter().filter_map(|(wrong, why)| Some(error(wrong)).filter(|error| !error.contains(why))).collect();
+    assert!(other.is_empty(), "{}", other.join("\n"));
 }
 
 /// What a tenant could write to reach other pods, or to take away what confines its own.
@@ -168,7 +168,7 @@ fn hostile_values_are_refused_with_the_place_and_the_reason() {
         (json!({"pod": {"annotations": {"tillerman.dev/configuration": "x"}}}), "pod.annotations"),
         (
             json!({"pod": {"annotations": {"container.apparmor.security.beta.kubernetes.io/mysql": "unconfined"}}}),
-            "what confines the database",
+            "weakens the isolation of the database",
         ),
         (json!({"pod": {"runAsUser": 0}}), "runAsUser"),
         (json!({"pod": {"terminationGracePeriodSeconds": 5}}), "terminationGracePeriodSeconds"),
@@ -228,8 +228,8 @@ fn mysql_itself_is_a_flavor_and_what_it_lacks_is_refused() {
     let place = json!({"storageType": "Volume", "volume": {"path": "a/b", "claimName": "c"}});
     let mut rows = vec![
         (json!({"configuration": {"innodb_redo_log_capacity": "1G"}}), "it is not a setting of MariaDB"),
-        (with(json!({"version": "8.4.3"})), "version 8.4.3 is not of MySQL 9.7"),
-        (with(json!({"version": "10.11.19"})), "version 10.11.19 is not of MySQL 9.7"),
+        (with(json!({"version": "8.4.3"})), "version 8.4.3 is not supported"),
+        (with(json!({"version": "10.11.19"})), "version 10.11.19 is not supported"),
         (with(json!({"backup": place})), "backups of MySQL are not supported yet"),
         (with(json!({"backup": place, "backupOnDelete": true})), "backups of MySQL are not supported yet"),
         (with(json!({"restore": place})), "restores of MySQL are not supported yet"),
@@ -471,7 +471,7 @@ fn metrics_are_offered_and_the_network_policy_has_every_port() {
     assert_eq!(agent["from"].as_array().unwrap().len(), 3);
     let closed = json!({"networkPolicy": {"enabled": true, "from": [{"podSelector": {"matchLabels": {"app": "x"}}}], "monitoringFrom": [{"podSelector": {}}]}});
     let rules = by_name(&closed)["NetworkPolicy my"]["spec"]["ingress"].clone();
-    assert_eq!((rules[0]["from"].as_array().unwrap().len(), rules[1]["from"].as_array().unwrap().len()), (2, 1));
+    assert_eq!((rules[0]["from"].as_array().unwrap().len(), rules[1]["from"].as_array().unwrap().len()), (3, 1));
 }
 
 #[test]
@@ -551,7 +551,7 @@ fn an_application_that_is_listed_gets_a_database_a_user_and_a_secret_with_the_wa
     let single = World::default().deploy(&json!({"replicas": 1, "applications": [{"name": "a"}]}));
     assert_eq!(text(&single["my-app-a"], "read-host"), "my-primary");
     refused(vec![
-        (json!({"applications": [{"name": "root"}]}), "is of an account of the server's"),
+        (json!({"applications": [{"name": "root"}]}), "is reserved for an account of the server"),
         (json!({"applications": [{"name": "sys"}]}), "nothing can be granted on the database sys"),
         (json!({"applications": [{"name": "a"}, {"name": "a"}]}), "is listed twice"),
         (json!({"applications": [{"name": "a"}], "users": [{"name": "a"}]}), "is listed twice"),
@@ -565,9 +565,9 @@ fn an_application_that_is_listed_gets_a_database_a_user_and_a_secret_with_the_wa
 #[test]
 fn users_and_databases_of_the_servers_own_are_refused() {
     let user = |user: Value| json!({"users": [user]});
-    for (wrong, why) in [
-        (user(json!({"name": "root"})), "users: the name root is of an account of the server's"),
-        (user(json!({"name": "Tillerman-agent"})), "the agent's own"),
+    refused(vec![
+        (user(json!({"name": "root"})), "users: the name root is reserved for an account of the server"),
+        (user(json!({"name": "Tillerman-agent"})), "is reserved for an account of the server or the agent"),
         (user(json!({"name": "a%"})), "name"),
         (user(json!({"name": "a'b"})), "name"),
         (user(json!({"name": "$(HOSTNAME)"})), "name"),
@@ -587,10 +587,7 @@ fn users_and_databases_of_the_servers_own_are_refused() {
         (json!({"databases": [{"name": "a", "collate": "x; DROP"}]}), "collate"),
         (json!({"rootPassword": {"key": "a/b"}}), "key"),
         (json!({"rootPassword": {"secretName": "$(X)"}}), "secretName"),
-    ] {
-        let error = World::default().try_render(&wrong).unwrap_err();
-        assert!(error.contains(why), "{wrong}: {error}");
-    }
+    ]);
 }
 
 fn place() -> Value {
