@@ -507,7 +507,7 @@ fn sentences_are_found_where_they_are_written() {
         "",
         r#"let a = "it \"is\" \"#,
         r#"    no value"; // late"#,
-        r##"let b = ('"', r#"raw "text""#, 'a, b"bytes");"##,
+        "let b = ('\"', r#\"raw \"text\"\"#, 'a, b\"bytes\");",
         "#[cfg(test)]",
         r#"mod tests { "no" }"#,
     ];

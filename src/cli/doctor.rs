@@ -196,7 +196,7 @@ async fn definitions(
         match against_chart(kind, &resource, cluster).await {
             Ok(None) => checks.ok("definitions", format!("{word} is served, and is the one that its chart makes")),
             Ok(Some(remedy)) => {
-                checks.warn("definitions", format!("{word} is not the one that its chart makes"), remedy)
+                checks.warn("definitions", format!("{word} is not the one that its chart makes"), remedy);
             }
             Err(why) => {
                 checks.warn(

@@ -16,7 +16,7 @@ pub struct PushArgs {
     /// The archive of a chart. FILE.prov, if it is beside it, is pushed, too.
     #[arg(value_name = "FILE")]
     chart: PathBuf,
-    /// oci://REGISTRY/REPOSITORY, below which the chart gets a repository with its name.
+    /// A registry as `oci://REGISTRY/REPOSITORY`, below which the chart gets a repository with its name.
     #[arg(value_name = "REMOTE")]
     remote: String,
     /// Refuse a version that the registry has.

@@ -24,7 +24,7 @@ pub fn of(chart: &Chart, project: &Project) -> Result<Vec<String>, String> {
     if list.as_array().is_none_or(Vec::is_empty) {
         return Ok(Vec::new());
     }
-    let text = yaml::emit_pretty(&(&list).into()).map_err(|e| wrong(e.to_string()))?;
+    let text = yaml::emit_pretty(&(&list).into()).map_err(wrong)?;
     Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
 }
 

@@ -230,7 +230,7 @@ fn pods_are_replaced_one_by_one_and_the_leaders_last() {
         match world.decide() {
             MemberStep::EvictPod { ordinal, .. } => order.push(ordinal.to_string()),
             MemberStep::Act(EtcdAction::Call { call: Call::MoveLeader { to, .. }, .. }) => {
-                order.push(format!("lead {to}"))
+                order.push(format!("lead {to}"));
             }
             _ => {}
         }
@@ -418,7 +418,7 @@ fn the_others_learn_a_new_url_before_a_pod_restarts() {
                 order.push(format!("url {ordinal}"));
             }
             MemberStep::Act(EtcdAction::Call { call: Call::MoveLeader { to, .. }, .. }) => {
-                order.push(format!("lead {to}"))
+                order.push(format!("lead {to}"));
             }
             _ => {}
         }
