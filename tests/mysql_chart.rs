@@ -155,7 +155,7 @@ fn refused(rows: Vec<(Value, &str)>) {
     let world = World::default();
     let error = |wrong: &Value| world.try_render(wrong).err().unwrap_or_else(|| panic!("{wrong} is taken"));
     let other: Vec<String> =
-        rows.iter().filter_map(|(wrong, why)| Some(error(wrong)).filter(|error| !error.contains(why))).collect();
+        rows.into_iter().filter_map(|(wrong, why)| Some(error(&wrong)).filter(|error| !error.contains(why))).collect();
     assert!(other.is_empty(), "{}", other.join("\n"));
 }
 

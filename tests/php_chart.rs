@@ -627,7 +627,7 @@ fn routes_policies_and_metrics_are_there_when_they_are_asked_for() {
 fn refused(rows: Vec<(Value, &str)>) {
     let error = |wrong: &Value| World::default().render(wrong, &[]).err().unwrap_or_else(|| panic!("{wrong} is taken"));
     let other: Vec<String> =
-        rows.iter().filter_map(|(wrong, why)| Some(error(wrong)).filter(|error| !error.contains(why))).collect();
+        rows.into_iter().filter_map(|(wrong, why)| Some(error(&wrong)).filter(|error| !error.contains(why))).collect();
     assert!(other.is_empty(), "{}", other.join("\n"));
 }
 
