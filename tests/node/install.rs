@@ -202,6 +202,20 @@ fn clean() {
     let _ = kubectl(&["delete", "namespace", APPS, SYSTEM, "--ignore-not-found", "--wait=false"], None);
 }
 
+/// Installs the manifests of the bundle as the Operator Lifecycle Manager does, and removes the operator again.
+fn from_the_bundle(step: &dyn Fn(&str)) {
+    let bundle: Vec<String> = olm::objects(SYSTEM).iter().map(Value::to_string).collect();
+    kubectl(&["apply", "--server-side", "--force-conflicts", "-f", "-"], Some(&bundle.join("\n---\n"))).unwrap();
+    operators("0.1.0");
+    step("installed from the bundle");
+    guest_book();
+    no_guest_book();
+    step("the guest book and its database came and went");
+    for object in olm::objects(SYSTEM).iter().filter(|object| object["kind"] != "CustomResourceDefinition") {
+        kubectl(&["delete", "-f", "-", "--ignore-not-found"], Some(&object.to_string())).unwrap();
+    }
+}
+
 #[test]
 fn releases_live_through_the_installation_the_upgrade_and_the_removal_of_tillerman() {
     let began = std::time::Instant::now();
@@ -313,17 +327,7 @@ fn releases_live_through_the_installation_the_upgrade_and_the_removal_of_tillerm
     kubectl_in(APPS, &["get", "etcdcluster/db", "leaf.installed.example.com/leaf"]).unwrap();
     assert_eq!(others(), there);
 
-    // The bundle's manifests.
-    let bundle: Vec<String> = olm::objects(SYSTEM).iter().map(Value::to_string).collect();
-    kubectl(&["apply", "--server-side", "--force-conflicts", "-f", "-"], Some(&bundle.join("\n---\n"))).unwrap();
-    operators("0.1.0");
-    step("installed from the bundle");
-    guest_book();
-    no_guest_book();
-    step("the guest book and its database came and went");
-    for object in olm::objects(SYSTEM).iter().filter(|object| object["kind"] != "CustomResourceDefinition") {
-        kubectl(&["delete", "-f", "-", "--ignore-not-found"], Some(&object.to_string())).unwrap();
-    }
+    from_the_bundle(&step);
     clean();
     step("cleaned");
 }
