@@ -115,14 +115,10 @@ fn php(replicas: u32) {
     );
 }
 
-/// Whether the images of `examples/stack` are on the node: without the program of the agent there are none.
-fn has_stack() -> bool {
-    std::env::var_os("TILLERMAN_TEST_STACK").is_some()
-}
-
-/// The guest book of `examples/stack` and its database, without the notice.
-fn guest_book() {
-    if !has_stack() {
+/// The guest book of `examples/stack` and its database come, serve a page, and go. The notice is left out.
+fn guest_book(step: &dyn Fn(&str)) {
+    // Without the program of the agent, its images are not on the node.
+    if std::env::var_os("TILLERMAN_TEST_STACK").is_none() {
         return;
     }
     let text = std::fs::read_to_string(repository("examples/stack/guestbook.yaml")).unwrap();
@@ -147,13 +143,8 @@ fn guest_book() {
             other => Err(other.to_owned()),
         }
     });
-}
-
-/// Deletes it, while an operator is there.
-fn no_guest_book() {
-    if has_stack() {
-        kubectl_in(APPS, &["delete", "phpapp/guestbook", "mysqlcluster/db", "--timeout=90s"]).unwrap();
-    }
+    kubectl_in(APPS, &["delete", "phpapp/guestbook", "mysqlcluster/db", "--timeout=90s"]).unwrap();
+    step("the guest book and its database came and went");
 }
 
 fn etcd() {
@@ -208,9 +199,7 @@ fn from_the_bundle(step: &dyn Fn(&str)) {
     kubectl(&["apply", "--server-side", "--force-conflicts", "-f", "-"], Some(&bundle.join("\n---\n"))).unwrap();
     operators("0.1.0");
     step("installed from the bundle");
-    guest_book();
-    no_guest_book();
-    step("the guest book and its database came and went");
+    guest_book(step);
     for object in olm::objects(SYSTEM).iter().filter(|object| object["kind"] != "CustomResourceDefinition") {
         kubectl(&["delete", "-f", "-", "--ignore-not-found"], Some(&object.to_string())).unwrap();
     }
@@ -246,9 +235,7 @@ fn releases_live_through_the_installation_the_upgrade_and_the_removal_of_tillerm
     }
     let there = pods();
     assert_eq!(there.len(), 3, "{there:?}");
-    guest_book();
-    no_guest_book();
-    step("the guest book and its database came and went");
+    guest_book(&step);
     metrics_are_protected(before.iter().find(|pod| pod["metadata"]["name"] == first.as_str()).unwrap());
     step("releases are ready, and the metrics are protected");
 
@@ -290,9 +277,7 @@ fn releases_live_through_the_installation_the_upgrade_and_the_removal_of_tillerm
     operators("0.1.0");
     step("installed by helm install");
     kubectl_in(APPS, &["wait", "phpapp/hello", "--for=delete", "--timeout=60s"]).unwrap();
-    guest_book();
-    no_guest_book();
-    step("the guest book and its database came and went");
+    guest_book(&step);
     // A pod of PHP takes its time to end.
     let others =
         || -> BTreeMap<String, String> { pods().into_iter().filter(|(name, _)| !name.starts_with("hello")).collect() };
