@@ -4,7 +4,8 @@
 #   build-tools.sh control-plane   the same and helm
 #   build-tools.sh helm            helm alone
 #   build-tools.sh node            what `make node-up` needs besides: kubelet, kube-proxy, kube-scheduler, CNI plugins, CoreDNS
-#   build-tools.sh sources         what the tests of chart sources need besides: helm, a container registry, and cosign
+#   build-tools.sh sources         what the tests of chart sources need besides: helm and a container registry
+#   build-tools.sh signatures      what the tests of signed releases need besides: cosign
 #   build-tools.sh members         etcd 3.6 and 3.5, for the tests of the driver, and the checker of what their clients recorded
 #   build-tools.sh backup          what the tests of backups need besides: etcdutl of both, and servers that speak as S3 and as Azure do
 #   build-tools.sh issuer          cert-manager, for the test of the chart's certificates that it issues; the last version whose module has its program
@@ -114,8 +115,8 @@ node)
 	build etcd etcdctl go.etcd.io/etcd/etcdctl/v3 "-s -w" ;;
 sources)
 	build_helm
-	build registry registry github.com/distribution/distribution/v3/cmd/registry "-s -w"
-	build cosign cosign github.com/sigstore/cosign/v3/cmd/cosign "-s -w" ;;
+	build registry registry github.com/distribution/distribution/v3/cmd/registry "-s -w" ;;
+signatures) build cosign cosign github.com/sigstore/cosign/v3/cmd/cosign "-s -w" ;;
 members)
 	build etcd etcd go.etcd.io/etcd/server/v3 "-s -w"
 	build etcd35 etcd-3.5 go.etcd.io/etcd/server/v3 "-s -w"
@@ -150,5 +151,5 @@ gitops)
 	build kustomize-controller kustomize-controller github.com/fluxcd/kustomize-controller "-s -w" ;;
 mail) build mailpit mailpit github.com/axllent/mailpit "-s -w" ;;
 exporter) build phpfpm-exporter phpfpm-exporter . "-s -w" ;;
-*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk, walk, traces, gitops, mail or exporter" >&2; exit 2 ;;
+*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, signatures, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk, walk, traces, gitops, mail or exporter" >&2; exit 2 ;;
 esac; done

@@ -162,6 +162,15 @@ pub const PARTS: &[Part] = &[
         steps: gitops,
     },
     Part {
+        name: "signatures",
+        about: "signed images, charts and releases against cosign and helm",
+        tools: &["sources", "signatures"],
+        release: false,
+        alone: false,
+        compiles: false,
+        steps: signatures,
+    },
+    Part {
         name: "alerts",
         about: "alert rules and dashboard against Prometheus' own tool; the bundle against operator-framework's; workflows against actionlint",
         tools: &["metrics", "bundle"],
@@ -415,6 +424,11 @@ fn cluster() -> Vec<Step> {
         "nice cargo build --workspace --features tillerman/cluster-tests --example custom-driver",
         BUILD_OPERATOR,
     ])]
+}
+
+fn signatures() -> Vec<Step> {
+    let program = "${CARGO_TARGET_DIR:-target}/debug/tillerman";
+    vec![Step::lines("signatures", format!("tests/sources/run.sh {program} sign")).after([BUILD_OPERATOR])]
 }
 
 fn gitops() -> Vec<Step> {
