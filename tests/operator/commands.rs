@@ -289,7 +289,7 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     assert_eq!(ill.code, 1, "{ill:?}");
     let has = |start: &str, part: &str| ill.out.lines().any(|line| line.starts_with(start) && line.contains(part));
     assert!(
-        has("ok    API server", "v1.") && has("warn  definitions", "Web.test.tillerman.dev is not as"),
+        has("ok    API server", "v1.") && has("warn  definitions", "Web.test.tillerman.dev is not the one"),
         "{}",
         ill.out
     );
