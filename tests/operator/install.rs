@@ -40,11 +40,14 @@ fn rendered(values: &[&str]) -> String {
     String::from_utf8(run.stdout).unwrap()
 }
 
-/// The objects of a text by kind, namespace and name, without what says by whom they are installed.
+/// The objects of a text by kind, namespace and name, without what says by whom they are installed. A patch moves a variable to the front.
 fn objects(text: &str) -> BTreeMap<String, Value> {
     let parse = |document: &str| yaml::parse(document.as_bytes()).unwrap();
     let mut found: Vec<Value> = text.split("\n---\n").map(parse).filter(Value::is_object).collect();
     let stripped = found.iter_mut().map(|object| {
+        if let Some(env) = object.pointer_mut("/spec/template/spec/containers/0/env").and_then(Value::as_array_mut) {
+            env.sort_by_key(|variable| variable["name"].to_string());
+        }
         let metadata = object["metadata"].as_object_mut().unwrap();
         metadata.remove("labels");
         metadata.remove("annotations");
@@ -73,7 +76,7 @@ fn what_is_installed_is_accepted_without_a_warning() {
         &["watchNamespaces={default,tillerman-system}", "builtIn.php=false", "backupServiceAccount=backup"],
         &["builtIn.php=false", "builtIn.etcd=false", "builtIn.mysql=false", "chartDefinitionSelector=team=web"],
         &["chartDefinitions=false", "builtIn.php=false", "userRoles=false", "crds.keep=false"],
-        &["builtIn.etcd=false", "builtIn.mysql=false", "agentImage.tag=1"],
+        &["builtIn.etcd=false", "builtIn.mysql=false", "agentImage.tag=v1"],
         &[
             "metrics.enabled=false",
             "podDisruptionBudget.enabled=false",
