@@ -180,7 +180,7 @@ fn a_deletion_without_a_usable_chart_asks_before_anything_goes() {
     // The record is the one that the first operator wrote; the second cannot know that.
     let operator = space.operator(&space.watches(&[("Web", "broken")]), &[]);
     space.delete("web/app");
-    says(&space, "HooksUnknown", &["nothing is deleted", "tillerman.dev/hooks", "Chart.yaml"]);
+    says(&space, "HooksUnknown", &["the operator deletes nothing", "tillerman.dev/hooks", "Chart.yaml"]);
     is_whole(&space);
     assert!(space.get("job/app-guard").is_err());
     // With a chart it continues by itself.
@@ -246,7 +246,8 @@ fn a_deletion_with_a_record_that_is_gone_or_cannot_be_read_asks_before_anything_
         }
         space.delete("web/app");
         let operator = serve(&space, &guarded);
-        let words = ["nothing is deleted", "the release record cannot be read", "has hooks that run at a deletion"];
+        let words =
+            ["the operator deletes nothing", "the release record cannot be read", "has hooks that run at a deletion"];
         says(&space, "HooksUnknown", &words);
         assert!(space.get("configmap/app").unwrap()["metadata"]["deletionTimestamp"].is_null(), "{how}");
         assert!(space.get("web/app").is_ok());
