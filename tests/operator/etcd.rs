@@ -424,7 +424,7 @@ fn a_quorum_that_is_lost_for_good_is_recovered_from_the_survivor_when_the_user_s
     }
     assert!(!forced(), "no member continues alone now");
     let told = cluster.space.wait_event("RecoveringQuorum");
-    assert!(told.contains("is lost"), "{told}");
+    assert!(told.contains("are lost"), "{told}");
     drop(operator);
 }
 
