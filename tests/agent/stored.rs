@@ -352,7 +352,7 @@ async fn a_copy_that_is_cut_or_altered_is_refused() {
     assert!(why.contains("cannot be unpacked") || why.contains("is not what was stored"), "{why}");
     fs::write(&path, &bytes[..bytes.len() - 1000]).unwrap();
     let why = refused().await;
-    assert!(why.contains("no good copy"), "{why}");
+    assert!(why.contains("is not a good copy"), "{why}");
     fs::write(&path, &bytes).unwrap();
 
     // What the donor copies with is killed: nothing is stored.
