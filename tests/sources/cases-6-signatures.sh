@@ -82,14 +82,14 @@ begin "signed release that verifies" && {
 	mkdir "$tree" && (cd "$here/../.." && git ls-files -z -- . ':!:tests' ':!:fuzz' | xargs -0 cp --parents -t "$tree")
 	(cd "$tree" && git init -q && git add -A && git -c user.name=x -c user.email=x@example.com commit -qm x) >/dev/null
 	targets=("x86_64-unknown-linux-gnu=$work/amd64" "aarch64-unknown-linux-gnu=$work/arm64")
-	export AGENTS="${targets[*]}" IMAGE=$open/release/tillerman SELF=$ours SIGN_KEY=$work/cosign/ours.pem HELM_SIGN_KEY=maker@example.test
+	export AGENTS="${targets[*]}" IMAGE=$open/release/tillerman SELF=$ours SIGN_KEY=$work/cosign/ours.pem HELM_SIGN_KEY=else@example.test
 	GNUPGHOME=$work/gnupg "$tree/deploy/release.sh" "$release" "${targets[@]}" >"$case/made" 2>&1 || { bad=1 && cat "$case/made"; }
 	version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$tree/Cargo.toml" | head -1)
 	while read -r file; do
 		verifies 0 verify-blob --key "$work/cosign/ours.pub" --bundle "$release/$file.sigstore.json" "$release/$file" || bad=1
 		verifies 0 verify-blob-attestation --type slsaprovenance1 --key "$work/cosign/ours.pub" --bundle "$release/provenance.sigstore.json" "$release/$file" || bad=1
 	done < <(cd "$release" && ls | grep -v sigstore)
-	in_helm "$work/home" "$helm" verify --keyring "$work/public.gpg" "$release/tillerman-$version.tgz" >/dev/null || bad=1
+	in_helm "$work/home" "$helm" verify --keyring "$work/other.gpg" "$release/tillerman-$version.tgz" >/dev/null || bad=1
 	mkdir -p "$work/elsewhere" && cp -r "$tree" "$work/elsewhere/tree" && find "$work/elsewhere/tree" -exec touch -d 2001-02-03 {} + && chmod -R go= "$work/elsewhere/tree"
 	(umask 077 && cd / && TZ=Asia/Tokyo LC_ALL=tr_TR.UTF-8 HELM_SIGN_KEY='' "$work/elsewhere/tree/deploy/release.sh" "$case/second" "${targets[@]}" >/dev/null 2>&1)
 	# GnuPG puts the time into its signature, which no second build can have.
