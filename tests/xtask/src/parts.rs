@@ -432,7 +432,10 @@ fn signatures() -> Vec<Step> {
 }
 
 fn gitops() -> Vec<Step> {
-    vec![Step::cargo("gitops", format!("{WITH} {TEST} --test operator -- --ignored argocd:: flux::")).after([BUILD_OPERATOR])]
+    vec![
+        Step::cargo("gitops", format!("{WITH} {TEST} --test operator -- --ignored argocd:: flux::"))
+            .after([BUILD_OPERATOR]),
+    ]
 }
 
 fn types() -> Vec<Step> {
