@@ -166,6 +166,11 @@ fn hostile_values_are_refused_with_the_place_and_the_reason() {
         (json!({"pod": {"labels": {"tillerman.dev/role": "primary"}}}), "is reserved for the operator"),
         (json!({"pod": {"labels": {"app.kubernetes.io/instance": "other"}}}), "is reserved for the operator"),
         (json!({"pod": {"annotations": {"tillerman.dev/configuration": "x"}}}), "pod.annotations"),
+        (json!({"initdbScripts": {"../a.sql": ""}}), "initdbScripts"),
+        (json!({"initdbScripts": {"a;b.sql": ""}}), "initdbScripts"),
+        (json!({"initdbScripts": {"$(x).sql": ""}}), "initdbScripts"),
+        (json!({"initdbScripts": {"a.sh": ""}}), "initdbScripts"),
+        (json!({"initdbScripts": {"a.sql": "x".repeat(500_001)}}), "initdbScripts"),
         (
             json!({"pod": {"annotations": {"container.apparmor.security.beta.kubernetes.io/mysql": "unconfined"}}}),
             "weakens the isolation of the database",

@@ -1,6 +1,7 @@
 //! What Argo CD shows of custom resources, by its own package (tests/cluster/tools/argocd) on the conditions of a real operator.
 
-use crate::harness::{Space, established, eventually, kubectl, repository};
+use crate::harness::{Space, eventually, kubectl, repository};
+use crate::install;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -11,12 +12,8 @@ use tillerman::template::yaml;
 #[ignore = "needs Argo CD's package: part gitops"]
 fn argo_cd_shows_what_the_conditions_say() {
     let space = Space::new("argocd");
-    let crd = repository("deploy/install/crds/phpapps.apps.tillerman.dev.yaml").display().to_string();
-    kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &crd], None).unwrap();
-    established("crd/phpapps.apps.tillerman.dev");
-    let watches = std::fs::read_to_string(repository("deploy/chart/files/watches-php.yaml")).unwrap();
-    let watches = watches.replace("charts/php", &repository("charts/php").display().to_string());
-    let operator = space.operator(&space.file("watches.yaml", &watches), &[]);
+    install::define(&["phpapps.apps.tillerman.dev"]);
+    let operator = space.operator(&install::watches(&space, &["php"]), &[]);
     let apply = |name: &str, annotations: &Value, spec: &Value| {
         let app = json!({"apiVersion": "apps.tillerman.dev/v1alpha1", "kind": "PhpApp", "spec": spec,
             "metadata": {"name": name, "namespace": space.name, "annotations": annotations, "finalizers":

@@ -1,7 +1,8 @@
 //! A Flux Kustomization with custom resources, by the real kustomize-controller: it waits for `Ready`, and is red with the reason of a
 //! release that fails.
 
-use crate::harness::{Space, cluster_dir, established, eventually, kubectl, repository};
+use crate::harness::{Space, cluster_dir, established, eventually, kubectl};
+use crate::install;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -94,12 +95,8 @@ fn flux_waits_for_custom_resources_and_shows_why_one_fails() {
     for crd in ["kustomizations.kustomize.toolkit.fluxcd.io", "gitrepositories.source.toolkit.fluxcd.io"] {
         established(&format!("crd/{crd}"));
     }
-    let crd = repository("deploy/install/crds/phpapps.apps.tillerman.dev.yaml").display().to_string();
-    kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &crd], None).unwrap();
-    established("crd/phpapps.apps.tillerman.dev");
-    let watches = std::fs::read_to_string(repository("deploy/chart/files/watches-php.yaml")).unwrap();
-    let watches = watches.replace("charts/php", &repository("charts/php").display().to_string());
-    let operator = space.operator(&space.file("watches.yaml", &watches), &[]);
+    install::define(&["phpapps.apps.tillerman.dev"]);
+    let operator = space.operator(&install::watches(&space, &["php"]), &[]);
     let _controller = controller(&space);
     let app = |name: &str, spec: Value| {
         json!({"apiVersion": "apps.tillerman.dev/v1alpha1", "kind": "PhpApp", "spec": spec,

@@ -129,13 +129,14 @@ fn nothing_was_forbidden(space: &Space, is_expected: impl Fn(&Value) -> bool) {
 }
 
 /// The built-in definitions and the entries of `watches.yaml` of these kinds, with the charts of the repository.
-fn watches(space: &Space, entries: &[&str]) -> std::path::PathBuf {
+pub fn watches(space: &Space, entries: &[&str]) -> std::path::PathBuf {
     let entry = |name: &&str| std::fs::read_to_string(repository(&format!("deploy/chart/files/watches-{name}.yaml")));
     let text: String = entries.iter().map(|name| entry(name).unwrap()).collect();
     space.file("watches.yaml", &text.replace("chart: charts/", &format!("chart: {}/", repository("charts").display())))
 }
 
-fn define(kinds: &[&str]) {
+/// Installs built-in definitions, by their names.
+pub fn define(kinds: &[&str]) {
     for kind in kinds {
         let file = repository(&format!("deploy/install/crds/{kind}.yaml")).display().to_string();
         // Other tests install the same definitions.
