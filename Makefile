@@ -34,7 +34,7 @@ build-agent: ## the agent of MariaDB, optimised: target/tillerman-agent
 
 .PHONY: manifests
 manifests: protoc ## write deploy/chart/files, deploy/install and deploy/bundle again
-	REWRITE_MANIFESTS=1 $(CARGO) test --quiet --features cluster-tests --test manifests
+	REWRITE_MANIFESTS=1 $(CARGO) test --quiet --workspace --features tillerman/cluster-tests --test manifests
 
 # For which machines a release has programs: those whose standard library rustup has installed (`rustup target add`). One of another processor
 # needs a C compiler for it, such as Debian's gcc-aarch64-linux-gnu.
@@ -151,9 +151,9 @@ CHAOS_FAULTS ?= 30
 .PHONY: chaos
 chaos: build build-agent ## the operator killed before each step of clusters of etcd; ten minutes of faults at random with 300 custom resources; `tillerman chaos` and tests/chaos on a real node; CHAOS_SEED=… repeats one
 	tests/cluster/build-tools.sh members
-	TILLERMAN=$(abspath $(BIN)) tests/cluster/with.sh $(CARGO) test --features cluster-tests --test faults -- --nocapture --ignored etcd::
+	TILLERMAN=$(abspath $(BIN)) tests/cluster/with.sh $(CARGO) test --workspace --features tillerman/cluster-tests --test faults -- --nocapture --ignored etcd::
 	TILLERMAN=$(abspath $(BIN)) CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) tests/cluster/with.sh \
-		$(CARGO) test --features cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
+		$(CARGO) test --workspace --features tillerman/cluster-tests --test faults -- --nocapture --test-threads=1 everything_at_random
 	CHAOS_FAULTS=$(CHAOS_FAULTS) $(if $(CHAOS_SEED),CHAOS_SEED=$(CHAOS_SEED)) TEST=faults_of_every_kind tests/node/run.sh $(BIN)
 	$(MAKE) chaos-databases
 

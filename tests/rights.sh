@@ -14,6 +14,6 @@ if [ -z "${CHARTS:-}" ]; then
 fi
 export RIGHTS_CORPUS=$CHARTS
 if [ "${1:-}" = lives ]; then
-	exec tests/cluster/with.sh nice cargo test --features cluster-tests --test operator -- --ignored rights:: --nocapture
+	exec tests/cluster/with.sh nice cargo test --workspace --features tillerman/cluster-tests --test operator -- --ignored rights:: --nocapture
 fi
-exec nice cargo test --features cluster-tests --test rights -- --ignored --nocapture
+exec nice cargo test --workspace --features tillerman/cluster-tests --test rights -- --ignored --nocapture

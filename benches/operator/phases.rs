@@ -167,7 +167,7 @@ impl<'a> Bench<'a> {
         let deployments = self.deployments().await?;
         let names = self.spread(samples);
         let one_by_one = names.len() < samples;
-        let mut times = Vec::new();
+        let (mut times, mut writes) = (Vec::new(), Vec::new());
         let mut made = 0;
         let mut waiting = JoinSet::new();
         for name in names.iter().cycle().take(samples) {
@@ -176,6 +176,7 @@ impl<'a> Bench<'a> {
             }
             let sent = self.send(change, name).await?;
             made += 1;
+            writes.push(sent.answered);
             if one_by_one {
                 times.extend(sent.took(&deployments, deadline).await);
                 sleep(PAUSE).await;
@@ -186,8 +187,12 @@ impl<'a> Bench<'a> {
             }
         }
         times.extend(waiting.join_all().await.into_iter().flatten());
-        let row = if change == Change::Drift { Row::Drift } else { Row::Spec };
+        let (row, row_of_writes) = match change {
+            Change::Drift => (Row::Drift, Row::DriftWrite),
+            Change::Spec => (Row::Spec, Row::SpecWrite),
+        };
         self.figures.extend(Figure::latencies(row, times, made, PATIENCE));
+        self.figures.extend(Figure::latencies(row_of_writes, writes, made, PATIENCE));
         Ok(())
     }
 

@@ -148,6 +148,8 @@ pub struct Sent {
     over: Option<u64>,
     wanted: u64,
     at: Instant,
+    /// How long the API server took to answer the change itself: a figure for one write at this rate.
+    pub answered: Duration,
 }
 
 impl Sent {
@@ -175,7 +177,7 @@ impl Sent {
                 (None, wanted)
             }
         };
-        Ok((Self { deployment, before, over, wanted, at }, wanted))
+        Ok((Self { deployment, before, over, wanted, at, answered: at.elapsed() }, wanted))
     }
 
     /// When the watch showed what had to come.

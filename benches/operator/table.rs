@@ -23,7 +23,10 @@ pub enum Row {
     RestCpu,
     Memory,
     Drift,
+    /// The write that caused it, which is in its time.
+    DriftWrite,
     Spec,
+    SpecWrite,
     RestartRepaired,
     RestartSettled,
     RestartCpu,
@@ -33,7 +36,7 @@ pub enum Row {
 }
 
 impl Row {
-    const TABLE: [(Self, &str); 14] = [
+    const TABLE: [(Self, &str); 16] = [
         (Self::CrsMade, "the custom resources alone, before a client's writes"),
         (Self::Created, "created until all are deployed"),
         (Self::CreatedCpu, "CPU for that"),
@@ -42,7 +45,9 @@ impl Row {
         (Self::RestCpu, "CPU at rest, of a core"),
         (Self::Memory, "memory (VmRSS) at rest"),
         (Self::Drift, "drift repaired, p50 / p99"),
+        (Self::DriftWrite, "the write alone that caused the drift, p50 / p99"),
         (Self::Spec, "spec change applied, p50 / p99"),
+        (Self::SpecWrite, "the write alone that changed the spec, p50 / p99"),
         (Self::RestartRepaired, "restart: drifts made meanwhile repaired"),
         (Self::RestartSettled, "restart: at rest again"),
         (Self::RestartCpu, "restart: CPU until repaired"),

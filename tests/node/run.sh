@@ -28,7 +28,7 @@ undeploy() {
 
 # Built before the node starts, so that it does not idle meanwhile.
 "$here/../cluster/build-tools.sh" members backup issuer helm mail exporter
-(cd "$here/../.." && nice cargo test --no-run --features cluster-tests --test node)
+(cd "$here/../.." && nice cargo test --no-run --workspace --features tillerman/cluster-tests --test node)
 runs=no
 if [ -s "$STATE/node.pid" ] && kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then runs=yes; fi
 "$here/../cluster/node-up.sh"
@@ -75,7 +75,7 @@ skip="--skip install:: --skip php::"
 export TILLERMAN_TEST_CLUSTER=$STATE
 # Installs an operator of all namespaces and removes it again, so nothing runs beside it.
 case ${TEST:-install} in install*)
-	nice cargo test --features cluster-tests --test node install:: -- --nocapture || {
+	nice cargo test --workspace --features tillerman/cluster-tests --test node install:: -- --nocapture || {
 		kubectl -n tillerman-system describe pods >&2
 		kubectl -n tillerman-system logs deployment/tillerman --tail=50 >&2
 		exit 1
@@ -87,7 +87,7 @@ esac
 case ${TEST:-php} in php*)
 	if [ -n "$agent" ]; then
 		"$here/php-operator.sh" "$bin" "$agent" "$work"
-		nice cargo test --features cluster-tests --test node "${TEST:-php::}" -- --nocapture --test-threads=3 || {
+		nice cargo test --workspace --features tillerman/cluster-tests --test node "${TEST:-php::}" -- --nocapture --test-threads=3 || {
 			kubectl -n stack-operator-system logs deployment/stack-operator-controller-manager --tail=50 >&2
 			exit 1
 		}
@@ -107,7 +107,7 @@ EOF
 export TILLERMAN_TEST_AUDIT_FROM=$(stat -c %s "$STATE/log/audit.log")
 kubectl apply -k "$work/project/config/default" >"$work/deploy.log" || { cat "$work/deploy.log"; exit 1; }
 # shellcheck disable=SC2086
-nice cargo test --features cluster-tests --test node ${TEST:+"$TEST"} -- $skip ${TEST_ARGS:-} --nocapture --test-threads=${TEST_THREADS:-4} || {
+nice cargo test --workspace --features tillerman/cluster-tests --test node ${TEST:+"$TEST"} -- $skip ${TEST_ARGS:-} --nocapture --test-threads=${TEST_THREADS:-4} || {
 	kubectl -n page-operator-system describe pods >&2
 	kubectl -n page-operator-system logs deployment/page-operator-controller-manager --tail=50 >&2
 	exit 1
