@@ -3,7 +3,7 @@
 //!
 //! What failed runs once more by itself at the end. What passes then is listed as unstable; a run passes with two such tests at most.
 //! Parts that mostly wait run two at a time. `--share` takes of each sweep the cells that the newest commit chooses; without it
-//! sweeps are whole.
+//! sweeps are whole. With `--minutes` a slow machine ends in time: parts that have not begun by then are left out, and listed.
 
 mod again;
 mod parts;
@@ -14,16 +14,18 @@ mod share;
 use std::collections::VecDeque;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use again::Unstable;
 use parts::{PARTS, Part};
 use report::Report;
 use share::Share;
 
-const USAGE: &str = "usage: xtask [--share] [--jobs N] [--busy N] [--compare] [--record] PART...
+const USAGE: &str = "usage: xtask [--share] [--jobs N] [--busy N] [--minutes N] [--compare] [--record] PART...
   --share    of each sweep only the cells that the newest commit chooses
   --jobs N   parts that run at the same time (default: 2)
   --busy N   busy loops that run beside the parts (default: 0)
+  --minutes N  parts that have not begun so long after the start are left out
   --compare  fail when a part takes more than twice as long as recorded
   --record   write the seconds of the parts to tests/xtask/seconds.tsv
 parts:";
@@ -32,14 +34,23 @@ struct Options {
     share: Share,
     jobs: usize,
     busy: usize,
+    /// When the last part may begin, from the start.
+    last_begin: Duration,
     compare: bool,
     record: bool,
     parts: VecDeque<&'static Part>,
 }
 
 fn options() -> Result<Options, String> {
-    let mut options =
-        Options { share: Share::whole(), jobs: 2, busy: 0, compare: false, record: false, parts: VecDeque::new() };
+    let mut options = Options {
+        share: Share::whole(),
+        jobs: 2,
+        busy: 0,
+        last_begin: Duration::MAX,
+        compare: false,
+        record: false,
+        parts: VecDeque::new(),
+    };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -53,6 +64,10 @@ fn options() -> Result<Options, String> {
             "--busy" => {
                 let number = arguments.next().and_then(|text| text.parse().ok());
                 options.busy = number.ok_or("--busy needs a number")?;
+            }
+            "--minutes" => {
+                let number = arguments.next().and_then(|text| text.parse().ok());
+                options.last_begin = Duration::from_mins(number.ok_or("--minutes needs a number")?);
             }
             name => {
                 let part = PARTS.iter().find(|part| part.name == name);
@@ -77,24 +92,29 @@ fn main() -> ExitCode {
     println!("{}", options.share);
     let mut builder = build_ahead(&options.parts);
     let mut busy: Vec<Child> = (0..options.busy).filter_map(|_| run::start_quietly(run::BUSY)).collect();
-    let mut reports = run_all(&options);
+    let (mut reports, left_out) = run_all(&options);
     busy.iter_mut().for_each(run::end_group);
     if let Some(builder) = &mut builder {
         run::end_group(builder);
     }
     let unstable = again::failed(&mut reports, options.share);
-    finish(&options, &reports, &unstable)
+    let end = finish(&options, &reports, &unstable);
+    for part in left_out {
+        println!("not run: {} had not begun in time", part.name);
+    }
+    end
 }
 
-/// Runs the parts in their order, as many at a time as may.
-fn run_all(options: &Options) -> Vec<Report> {
+/// Runs the parts in their order, as many at a time as may; with those for which there was no time.
+fn run_all(options: &Options) -> (Vec<Report>, VecDeque<&'static Part>) {
+    let began = Instant::now();
     let mut waiting = options.parts.clone();
     let mut reports = Vec::new();
     let (sender, receiver) = mpsc::channel();
     let (mut running, mut is_alone) = (0, false);
     std::thread::scope(|scope| {
         loop {
-            while let Some(part) = waiting.front().copied() {
+            while let Some(part) = waiting.front().copied().filter(|_| began.elapsed() < options.last_begin) {
                 let has_room = running == 0 || (!is_alone && !part.alone && running < options.jobs);
                 if !has_room {
                     break;
@@ -103,20 +123,22 @@ fn run_all(options: &Options) -> Vec<Report> {
                 running += 1;
                 is_alone = part.alone;
                 let (sender, share) = (sender.clone(), options.share);
+                println!("== {}, after {} min", part.name, began.elapsed().as_secs() / 60);
                 scope.spawn(move || {
                     let report = run::part(part, share);
+                    println!("== {} ends: {}\n", part.name, report.seconds());
                     sender.send(report).expect("the receiver lives as long as the parts");
                 });
             }
             if running == 0 {
-                return;
+                break;
             }
             let report: Report = receiver.recv().expect("a part that runs sends its report");
             running -= 1;
             reports.push(report);
         }
     });
-    reports
+    (reports, waiting)
 }
 
 /// Builds what the parts need while others run: the compiler often has work for one core only, and tests mostly wait. What fails here

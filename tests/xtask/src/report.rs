@@ -77,6 +77,9 @@ impl Report {
             steps: Vec::new(),
         }
     }
+    pub fn seconds(&self) -> String {
+        format!("built in {} s, ran {} s", self.prepared.as_secs(), self.took.as_secs())
+    }
     pub fn passed(&self) -> usize {
         self.steps.iter().map(|step| step.passed).sum()
     }

@@ -25,7 +25,6 @@ pub const BUSY: &str = "nice bash -c 'while :; do :; done'";
 
 /// Runs a part: what it needs first, then its steps.
 pub fn part(part: &'static Part, share: Share) -> Report {
-    println!("== {}", part.name);
     let mut report = Report::new(part);
     for step in steps(part) {
         let run = once_into(part, &step, share, &mut report);
