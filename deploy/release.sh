@@ -127,6 +127,8 @@ chart_provenance() {
 }
 [ -z "${HELM_SIGN_KEY:-}" ] || chart_provenance "$out/tillerman-$version.tgz"
 
+[ -z "${SIGN_KEY:-}" ] || openssl pkey -in "$SIGN_KEY" -pubout -out "$out/tillerman.pub"
+
 (cd "$out" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
 
 # The provenance in the format of SLSA: the commit, the compiler, the locked dependencies and the parameters of the build.

@@ -176,6 +176,23 @@ fn chart_file() -> String {
     format!("{own}# Written by `make manifests`.\n{}", to_yaml(&annotations))
 }
 
+/// How Karmada reads the built-in kinds.
+fn customizations_of_karmada() -> Files {
+    let script = json!({"luaScript": read("deploy/karmada/interpreter.lua")});
+    let of_kind = |definition: &Value| {
+        let spec = &definition["spec"];
+        let version = format!("{}/{}", spec["group"].as_str().unwrap(), spec["versions"][0]["name"].as_str().unwrap());
+        to_yaml(&json!({"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+            "metadata": {"name": definition["metadata"]["name"]},
+            "spec": {"target": {"apiVersion": version, "kind": spec["names"]["kind"]}, "customizations": {
+                "healthInterpretation": script, "statusReflection": script, "statusAggregation": script}}}))
+    };
+    let documents: Vec<String> = definitions().iter().map(of_kind).collect();
+    let usage = "#   kubectl --kubeconfig KARMADA apply -f deploy/karmada/customizations.yaml\n";
+    let text = format!("{WRITTEN}{usage}{}", documents.join("---\n"));
+    Files::from([("deploy/karmada/customizations.yaml".to_owned(), text)])
+}
+
 /// The health checks of the built-in kinds for Argo CD, and `Chart.yaml`.
 fn what_follows_from_the_definitions() -> Files {
     let check = read("src/scaffold/files/config/argocd/health.lua");
@@ -416,7 +433,7 @@ fn present(folder: &str) -> BTreeSet<String> {
     found
         .into_iter()
         .map(path)
-        .filter(|path| !path.ends_with("/kustomization.yaml") && !path.ends_with("/namespace.yaml"))
+        .filter(|path| !["/kustomization.yaml", "/namespace.yaml", ".lua"].iter().any(|end| path.ends_with(end)))
         .collect()
 }
 
@@ -425,10 +442,11 @@ fn the_files_of_deploy_are_what_the_chart_and_the_program_make() {
     let rewrite = std::env::var_os("REWRITE_MANIFESTS").is_some();
     let mut wrong = Vec::new();
     // The chart is rendered with the files that were written before.
-    for folder in ["charts", "deploy/chart/files", "deploy/argocd", "deploy/install", "deploy/bundle"] {
+    for folder in ["charts", "deploy/chart/files", "deploy/argocd", "deploy/karmada", "deploy/install", "deploy/bundle"] {
         let files = match folder {
             "charts" => readmes(),
             "deploy/argocd" => what_follows_from_the_definitions(),
+            "deploy/karmada" => customizations_of_karmada(),
             "deploy/chart/files" => files_of_the_chart(),
             "deploy/install" => kustomize(),
             _ => bundle(),

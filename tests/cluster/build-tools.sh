@@ -15,7 +15,7 @@
 #   build-tools.sh operator-sdk    whose projects ours are compared with (operator-sdk-project.sh)
 #   build-tools.sh walk            what runs in the pods of the walk of five commands: the autoscaler of pods (VPA), whose chart has definitions and hooks
 #   build-tools.sh traces          what the test of traces needs besides: a collector of OpenTelemetry
-#   build-tools.sh gitops          what the tests beside Argo CD and Flux need besides: what Argo CD shows, by its own package, and kustomize-controller
+#   build-tools.sh gitops          what the tests beside Argo CD, Flux and Karmada need besides: what Argo CD shows, by its own package, kustomize-controller, and Karmada's engine of scripts
 #   build-tools.sh mail            a server of mail that shows what arrived
 #   build-tools.sh exporter        metrics of PHP-FPM, by plugins of Telegraf
 # The versions are pinned by tools/*/go.mod, and Azurite's by a package-lock.json. A program is built again when the file it comes from changes.
@@ -148,7 +148,8 @@ walk)
 traces) build otelcol otelcol . "-s -w" ;;
 gitops)
 	build argocd argocd-health . "-s -w"
-	build kustomize-controller kustomize-controller github.com/fluxcd/kustomize-controller "-s -w" ;;
+	build kustomize-controller kustomize-controller github.com/fluxcd/kustomize-controller "-s -w"
+	build karmada karmada-lua . "-s -w" ;;
 mail) build mailpit mailpit github.com/axllent/mailpit "-s -w" ;;
 exporter) build phpfpm-exporter phpfpm-exporter . "-s -w" ;;
 *) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, signatures, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk, walk, traces, gitops, mail or exporter" >&2; exit 2 ;;

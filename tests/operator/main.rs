@@ -9,6 +9,7 @@ mod attempts;
 mod bad_input;
 mod before_deletion;
 mod chaos;
+mod clusters;
 mod commands;
 mod coreos;
 mod crds;

@@ -1,0 +1,85 @@
+//! What tools for many clusters read of a custom resource: Karmada by the scripts of deploy/karmada, in the engine that it uses, and Open
+//! Cluster Management by the paths of docs/how-to/many-clusters.md.
+
+use crate::harness::{Space, kubectl, repository};
+use crate::install;
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use tillerman::template::yaml;
+
+/// What a function of Karmada's scripts returns.
+fn karmada(function: &str, arguments: &Value) -> Value {
+    let mut child = Command::new("karmada-lua")
+        .args([&repository("deploy/karmada/interpreter.lua").display().to_string(), function])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("tests/cluster/build-tools.sh gitops");
+    child.stdin.take().unwrap().write_all(arguments.to_string().as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The names and paths of the feedback rules in the page.
+fn feedback() -> Vec<(String, String)> {
+    let page = std::fs::read_to_string(repository("docs/how-to/many-clusters.md")).unwrap();
+    let block = page.split("```yaml\n").find(|block| block.contains("kind: ManifestWork")).unwrap();
+    let work = yaml::parse(block.split("```").next().unwrap().as_bytes()).unwrap();
+    let paths = work["spec"]["manifestConfigs"][0]["feedbackRules"][0]["jsonPaths"].as_array().unwrap().clone();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    paths.iter().map(|path| (text(&path["name"]), text(&path["path"]))).collect()
+}
+
+#[test]
+#[ignore = "needs Karmada's engine of scripts: part gitops"]
+fn tools_for_many_clusters_read_what_the_conditions_say() {
+    let space = Space::new("clusters");
+    install::define(&["phpapps.apps.tillerman.dev"]);
+    let operator = space.operator(&install::watches(&space, &["php"]), &[]);
+    for name in ["progressing", "healthy"] {
+        let app = json!({"apiVersion": "apps.tillerman.dev/v1alpha1", "kind": "PhpApp", "spec": {"source": {"index.php": "<?php"}},
+            "metadata": {"name": name, "namespace": space.name}});
+        kubectl(&["apply", "-f", "-"], Some(&app.to_string())).unwrap();
+        space.wait(&format!("phpapp/{name}"), "Deployed", "True");
+    }
+    let available = json!({"status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+        "availableReplicas": 1, "conditions": [{"type": "Available", "status": "True"}]}});
+    let patch = ["patch", "deployment/healthy", "--subresource=status", "--type=merge", "-p", &available.to_string()];
+    space.kubectl(&patch).unwrap();
+    space.wait("phpapp/healthy", "Ready", "True");
+
+    let read = |name: &str| space.get(&format!("phpapp/{name}")).unwrap();
+    let (healthy, progressing) = (read("healthy"), read("progressing"));
+    assert_eq!(karmada("InterpretHealth", &json!([healthy])), true);
+    assert_eq!(karmada("InterpretHealth", &json!([progressing])), false);
+    let mut changed = healthy.clone();
+    changed["metadata"]["generation"] = json!(9);
+    assert_eq!(karmada("InterpretHealth", &json!([changed])), false);
+
+    let reflected = karmada("ReflectStatus", &json!([healthy]));
+    assert_eq!(reflected["conditions"], healthy["status"]["conditions"]);
+    assert_eq!(reflected["release"]["revision"], healthy["status"]["release"]["revision"]);
+    let item = |cluster: &str, object: &Value| json!({"clusterName": cluster, "status": object["status"]});
+    let template = json!({"metadata": healthy["metadata"], "spec": healthy["spec"]});
+    let of = |items: Value| karmada("AggregateStatus", &json!([template, items]))["status"]["conditions"][0].clone();
+    assert_eq!(of(json!([item("a", &healthy), item("b", &healthy)]))["status"], "True");
+    let mixed = of(json!([item("a", &healthy), item("b", &progressing)]));
+    assert_eq!(mixed["status"], "False");
+    assert!(mixed["message"].as_str().unwrap().starts_with("b: Deployment progressing: 0 of 1"), "{mixed}");
+    assert_eq!(of(json!([item("a", &healthy), {"clusterName": "b"}]))["status"], "Unknown");
+
+    let conditions = healthy["status"]["conditions"].as_array().unwrap();
+    let message = conditions.iter().find(|condition| condition["type"] == "Ready").unwrap()["message"].as_str().unwrap();
+    let expected = [("ready", "True"), ("message", message), ("revision", "1")];
+    let found: Vec<(String, String)> = feedback()
+        .into_iter()
+        .map(|(name, path)| {
+            let of = space.kubectl(&["get", "phpapp/healthy", "-o", &format!("jsonpath={{{path}}}")]);
+            (name, of.unwrap())
+        })
+        .collect();
+    assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert!(operator.stop());
+}
