@@ -442,7 +442,8 @@ fn the_files_of_deploy_are_what_the_chart_and_the_program_make() {
     let rewrite = std::env::var_os("REWRITE_MANIFESTS").is_some();
     let mut wrong = Vec::new();
     // The chart is rendered with the files that were written before.
-    for folder in ["charts", "deploy/chart/files", "deploy/argocd", "deploy/karmada", "deploy/install", "deploy/bundle"] {
+    for folder in ["charts", "deploy/chart/files", "deploy/argocd", "deploy/karmada", "deploy/install", "deploy/bundle"]
+    {
         let files = match folder {
             "charts" => readmes(),
             "deploy/argocd" => what_follows_from_the_definitions(),

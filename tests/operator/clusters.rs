@@ -71,7 +71,8 @@ fn tools_for_many_clusters_read_what_the_conditions_say() {
     assert_eq!(of(json!([item("a", &healthy), {"clusterName": "b"}]))["status"], "Unknown");
 
     let conditions = healthy["status"]["conditions"].as_array().unwrap();
-    let message = conditions.iter().find(|condition| condition["type"] == "Ready").unwrap()["message"].as_str().unwrap();
+    let message =
+        conditions.iter().find(|condition| condition["type"] == "Ready").unwrap()["message"].as_str().unwrap();
     let expected = [("ready", "True"), ("message", message), ("revision", "1")];
     let found: Vec<(String, String)> = feedback()
         .into_iter()
