@@ -109,11 +109,11 @@ node-down: ## stop it
 XTASK = $(CARGO) run --quiet --manifest-path tests/xtask/Cargo.toml --target-dir $(OUT)/xtask --
 MOST := format lint library unit cluster types documents sources alerts conformance instructions lint-charts rights members agent backup
 
-# Continuous integration runs the same command. It takes of each sweep the share that the commit chooses, adds the demo and what needs a node,
-# and compiles a clean clone once, with what compiles soon: nothing noted for the next time, no lines for debuggers, and a released program
-# with few optimisations, of which nobody counts the instructions.
+# Continuous integration runs the same command. It takes of each sweep the share that the commit chooses, adds the demo and, in turn, what needs
+# a node, helm-operator, or time for faults. It compiles a clean clone once: without notes for the next time or lines for debuggers, and
+# a released program with few optimisations, of which it does not count the instructions.
 ifdef CI
-TEST_FLAGS := --share --compare --minutes 75
+TEST_FLAGS := --share --compare --minutes 70
 TEST_PARTS := $(filter-out instructions,$(MOST)) peer faults node walk demo
 test: export CARGO_INCREMENTAL = 0
 test: export CARGO_PROFILE_DEV_DEBUG = 0

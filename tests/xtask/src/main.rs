@@ -22,7 +22,7 @@ use report::Report;
 use share::Share;
 
 const USAGE: &str = "usage: xtask [--share] [--jobs N] [--busy N] [--minutes N] [--compare] [--record] PART...
-  --share    of each sweep only the cells that the newest commit chooses
+  --share    of each sweep only the cells that the newest commit chooses, and of the parts that take turns those whose turn it is
   --jobs N   parts that run at the same time (default: 2)
   --busy N   busy loops that run beside the parts (default: 0)
   --minutes N  parts that have not begun so long after the start are left out
@@ -75,7 +75,18 @@ fn options() -> Result<Options, String> {
             }
         }
     }
-    if options.parts.is_empty() { Err("no part is given".to_owned()) } else { Ok(options) }
+    if options.parts.is_empty() {
+        return Err("no part is given".to_owned());
+    }
+    let share = options.share;
+    options.parts.retain(|part| {
+        let runs = share.has(part.name);
+        if !runs {
+            println!("not run: {}, whose turn comes with another commit", part.name);
+        }
+        runs
+    });
+    Ok(options)
 }
 
 fn main() -> ExitCode {

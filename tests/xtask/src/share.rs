@@ -6,6 +6,10 @@ use std::process::Command;
 /// Of how many cells one is run.
 const OF: u64 = 3;
 
+/// Parts that take turns: each runs for the commits whose number leaves this remainder. They take minutes, and so do the tools that they
+/// alone need.
+const TURNS: [(&str, u64); 4] = [("peer", 0), ("walk", 0), ("node", 1), ("faults", 2)];
+
 /// The cells whose number leaves this remainder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
@@ -38,6 +42,11 @@ impl Share {
     /// Whether all cells are run.
     pub fn is_whole(self) -> bool {
         self.of == 1
+    }
+
+    /// Whether a part runs.
+    pub fn has(self, part: &str) -> bool {
+        self.is_whole() || TURNS.iter().all(|(name, turn)| *name != part || *turn == self.remainder)
     }
 
     /// As the tests read it from `SWEEP_SHARE`.
@@ -91,6 +100,17 @@ mod tests {
         let cells: BTreeSet<u64> = (100..100 + OF).flat_map(of).collect();
         assert_eq!(cells.len(), 20);
         assert_eq!(Share::whole().of(0..20).len(), 20);
+    }
+
+    #[test]
+    fn parts_that_take_turns_all_run_for_commits_in_a_row() {
+        for (part, _) in super::TURNS {
+            let runs = (100..100 + OF).filter(|number| Share::chosen(*number, "ffffffff").has(part));
+            assert_eq!(runs.count(), 1, "{part}");
+            assert!(Share::whole().has(part));
+            assert!(crate::parts::PARTS.iter().any(|known| known.name == part));
+        }
+        assert!((100..100 + OF).all(|number| Share::chosen(number, "ffffffff").has("cluster")));
     }
 
     #[test]
