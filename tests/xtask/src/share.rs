@@ -6,8 +6,7 @@ use std::process::Command;
 /// Of how many cells one is run.
 const OF: u64 = 3;
 
-/// Parts that take turns: each runs for the commits whose number leaves this remainder. They take minutes, and so do the tools that they
-/// alone need.
+/// Parts that take turns, each with its turn. They take minutes, and so do the tools that they alone need.
 const TURNS: [(&str, u64); 4] = [("peer", 0), ("walk", 0), ("node", 1), ("faults", 2)];
 
 /// The cells whose number leaves this remainder.
@@ -15,6 +14,8 @@ const TURNS: [(&str, u64); 4] = [("peer", 0), ("walk", 0), ("node", 1), ("faults
 pub struct Share {
     remainder: u64,
     of: u64,
+    /// Which parts of [`TURNS`] run; it changes after each [`OF`] commits, so that all cells have their turn.
+    turn: u64,
     /// Which tenth of the charts of the corpus is run.
     tenth: Option<u64>,
 }
@@ -22,7 +23,7 @@ pub struct Share {
 impl Share {
     /// All cells.
     pub fn whole() -> Self {
-        Self { remainder: 0, of: 1, tenth: None }
+        Self { remainder: 0, of: 1, turn: 0, tenth: None }
     }
 
     /// One cell of [`OF`]. Commits of a branch take turns: the remainder is that of the newest commit's number; where only the newest
@@ -36,7 +37,7 @@ impl Share {
     fn chosen(number: u64, hash: &str) -> Self {
         let of_hash = hash.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0);
         let number = if number > 1 { number } else { of_hash };
-        Self { remainder: number % OF, of: OF, tenth: Some(number % 10) }
+        Self { remainder: number % OF, of: OF, turn: number / OF % OF, tenth: Some(number % 10) }
     }
 
     /// Whether all cells are run.
@@ -46,7 +47,7 @@ impl Share {
 
     /// Whether a part runs.
     pub fn has(self, part: &str) -> bool {
-        self.is_whole() || TURNS.iter().all(|(name, turn)| *name != part || *turn == self.remainder)
+        self.is_whole() || TURNS.iter().all(|(name, turn)| *name != part || *turn == self.turn)
     }
 
     /// As the tests read it from `SWEEP_SHARE`.
@@ -103,10 +104,11 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_take_turns_all_run_for_commits_in_a_row() {
+    fn parts_that_take_turns_all_run_with_all_cells() {
         for (part, _) in super::TURNS {
-            let runs = (100..100 + OF).filter(|number| Share::chosen(*number, "ffffffff").has(part));
-            assert_eq!(runs.count(), 1, "{part}");
+            let shares = (100..100 + OF * OF).map(|number| Share::chosen(number, "ffffffff"));
+            let cells: BTreeSet<String> = shares.filter(|share| share.has(part)).map(Share::variable).collect();
+            assert_eq!(cells.len() as u64, OF, "{part}");
             assert!(Share::whole().has(part));
             assert!(crate::parts::PARTS.iter().any(|known| known.name == part));
         }
