@@ -61,7 +61,7 @@ impl World {
         rendered.map_err(|error| error.to_string())
     }
 
-    /// Renders, and has its Secrets from then on: certificate by name.
+    /// Renders, and keeps its Secrets for the next renderings: certificate by name.
     fn deploy(&self, values: &Value) -> BTreeMap<String, String> {
         let objects = objects(&self.render(values));
         let secrets = objects.into_iter().filter(|object| &*object.gvk.kind == "Secret");

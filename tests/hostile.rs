@@ -67,7 +67,7 @@ fn lazy(
     Row { what: what.into(), text: Box::new(text), run: Box::new(run), told }
 }
 
-/// All that the operator does with an annotation of a custom resource.
+/// Everything that the operator does with an annotation of a custom resource.
 fn annotation(name: &str, text: &str) -> Result<(), String> {
     let all = BTreeMap::from([(name.into(), text.into())]);
     Switches::default().read(&all)?;

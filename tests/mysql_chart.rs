@@ -45,7 +45,7 @@ impl World {
         rendered.map_err(|error| error.to_string())
     }
 
-    /// The Secrets of a rendering, with the texts of `stringData` as the API server keeps them; they are there from then on.
+    /// The Secrets of a rendering, with the texts of `stringData` as the API server keeps them; they are there for the next renderings.
     fn deploy(&self, values: &Value) -> BTreeMap<String, Value> {
         let secrets = objects(&self.try_render(values).unwrap()).into_iter().filter(|o| &*o.gvk.kind == "Secret");
         let secrets: BTreeMap<String, Value> = secrets

@@ -113,7 +113,7 @@ fn what_custom_resources_of_0_1_0_say_renders_what_it_rendered() {
             parse_manifest(&before).unwrap().into_iter().find(|object| &*object.gvk.kind == "Deployment").unwrap();
         world.secrets.lock().unwrap().insert("my".to_owned(), Value::Object(deployment.body));
         assert_eq!(world.render(&values, &[]).unwrap().manifest().trim(), before.trim(), "{name}");
-        // Unless it is asked for.
+        // Unless the values request it.
         values["securityContext"]["seccompProfile"] = json!({"type": "RuntimeDefault"});
         assert!(world.render(&values, &[]).unwrap().manifest().contains("seccompProfile"), "{name}");
         values["securityContext"].as_object_mut().unwrap().remove("seccompProfile");

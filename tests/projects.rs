@@ -312,7 +312,7 @@ fn a_project_of_operator_sdk_is_migrated_and_twice_changes_nothing() {
         assert!(project.ok(args).ends_with("Nothing has to change.\n"));
         assert!(project.files() == after, "{args} changed a file");
     }
-    // What is no project, and an error of it, end with 2, as with `diff`.
+    // A folder that is not a project, and an error in one, end with 2, as with `diff`.
     for (args, why) in
         [("migrate nowhere", "no such file"), ("migrate config", "has no watches.yaml"), ("migrate --base= ", "--base")]
     {
@@ -347,7 +347,7 @@ fn a_hostile_project_is_refused_or_shown_without_harm() {
     let watches = project.read("watches.yaml").replace("helm-charts/page", "../chart");
     fs::write(project.0.join("watches.yaml"), watches).unwrap();
     assert!(project.fails("migrate").contains("../chart lies outside of the project"));
-    // Neither is a file that a link names, and a file that is no text or too large.
+    // Neither is a file that a link names, and a file that is not a text, or is too large.
     fs::remove_file(project.0.join("Dockerfile")).unwrap();
     std::os::unix::fs::symlink("/etc/hostname", project.0.join("Dockerfile")).unwrap();
     fs::write(project.0.join("config/manager/noise.yaml"), vec![0xff; 100]).unwrap();

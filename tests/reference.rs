@@ -1,4 +1,4 @@
-//! `docs/reference` and tables of other pages: what stands between `<!-- generated: NAME -->` and `<!-- end -->` is made from the tables of the code, from the metrics as
+//! `docs/reference` and tables of other pages: the text between `<!-- generated: NAME -->` and `<!-- end -->` is made from the tables of the code, from the metrics as
 //! they are registered, and from the program's own help. `REWRITE_REFERENCE=1 cargo test --test reference` writes it again.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -304,7 +304,7 @@ fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// The places where code names a reason, and what stands there.
+/// The places where code names a reason, and the names there.
 fn reasons_of(text: &str) -> BTreeSet<String> {
     const PLACES: [&str; 9] = [
         // A field, or an event.

@@ -138,7 +138,7 @@ fn is_page(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension == "md")
 }
 
-/// Comments that stand together, each with the number of its first line.
+/// Comments on consecutive lines, each with the number of its first line.
 fn comments(source: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut before = 0;

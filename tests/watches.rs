@@ -83,7 +83,7 @@ fn hostile(table: &Map<String, Value>) -> Map<String, Value> {
     all
 }
 
-/// All that a tenant can choose of what runs: renders each feature of a chart with hostile values below those that the operator pins.
+/// Everything that a tenant can choose of what runs: renders each feature of a chart with hostile values below those that the operator pins.
 fn check(place: &str, name: &str, kind: &Kind) -> usize {
     let defaults = chart::load(&root().join("charts").join(name)).unwrap().values;
     let mut jobs = 0;

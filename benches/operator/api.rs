@@ -78,7 +78,7 @@ pub struct Event {
     pub replicas: Option<u64>,
 }
 
-/// All that a watch has delivered.
+/// Everything that a watch has delivered.
 #[derive(Default)]
 pub struct Log {
     /// The states of each object, by its name.
@@ -130,7 +130,7 @@ impl Watch {
         let (sender, changes) = tokio::sync::watch::channel(());
         let (client, collection, shared) = (api.0.clone(), collection.to_owned(), Arc::clone(&log));
         let task = tokio::spawn(async move {
-            // The API server ends a watch after some minutes; it goes on where it was.
+            // The API server ends a watch after some minutes; it continues where it was.
             loop {
                 if let Err(e) = follow(&client, &collection, &mut version, &shared, &sender).await {
                     eprintln!("watch of {collection}: {e}");
@@ -153,7 +153,7 @@ impl Watch {
         }
     }
 
-    /// What there is now.
+    /// The current state.
     pub fn look<T>(&self, look: impl FnOnce(&Log) -> T) -> T {
         look(&self.log.lock().expect("nothing panics while it holds this"))
     }

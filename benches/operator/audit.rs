@@ -1,4 +1,4 @@
-//! What the operator asked of the API server, from its audit log: all of it, and exactly.
+//! The requests of the operator to the API server, from its audit log: each of them, and exactly.
 
 use std::fs::File;
 use std::io::Read as _;

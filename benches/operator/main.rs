@@ -5,7 +5,7 @@
 //!
 //! measures in this order; WHO is `tillerman`, `helm-operator` or `client`. Without phases, all of them: create, rest, drift, spec,
 //! restart, delete. From 1,000 custom resources on, Tillerman's changes are sampled 200 times, otherwise 20 times, and 3 times for one that is
-//! alone. What helm-operator has not done after six minutes is not waited for. `REST_SECONDS` is how long
+//! alone. The bench does not wait longer than six minutes for helm-operator. `REST_SECONDS` is how long
 //! rest is watched (120).
 //!
 //! Times are differences of this process' monotonic clock between sending a request and the moment when its own watch delivers what must

@@ -1,4 +1,4 @@
-//! What is done with an operator and measured of it, in this order.
+//! The phases of a measurement, in this order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -80,7 +80,7 @@ pub struct Bench<'a> {
     operator: Option<Operator>,
     /// Replicas by rights, where not 1.
     replicas: HashMap<String, u64>,
-    /// What was measured.
+    /// The results.
     pub figures: Vec<Figure>,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Bench<'a> {
         };
         self.figures.push(Figure::seconds(Row::Created, last - from));
         self.figures.push(Figure::plain(Row::CreatedCpu, self.usage()?.cpu - cpu, " s"));
-        // What an operator still does about them afterwards belongs to it.
+        // The requests that an operator sends about them afterwards belong to it.
         let mut requests = self.audit.read()?;
         requests.extend(self.quiet(Duration::from_secs(20)).await?);
         let (sent, writes) = counts(&requests);
@@ -289,7 +289,7 @@ impl<'a> Bench<'a> {
         Ok(sent)
     }
 
-    /// Waits until the operator sends nothing any more, but not longer than so; what it sent.
+    /// Waits until the operator no longer sends anything, but not longer than `most`. Returns what it sent.
     async fn quiet(&mut self, most: Duration) -> Result<Vec<Request>, Error> {
         let from = Instant::now();
         let mut requests = self.audit.read()?;

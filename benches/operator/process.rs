@@ -12,7 +12,7 @@ use crate::api::Error;
 /// Ticks in a second of the times in /proc, on every Linux (`USER_HZ`).
 const TICKS: f64 = 100.0;
 
-/// What a process has used.
+/// The memory and time that a process has used.
 #[derive(Clone, Copy)]
 pub struct Usage {
     /// Seconds on a core.

@@ -13,7 +13,7 @@ const CONNECTIONS: usize = 2;
 /// The group and version of the custom resources.
 pub const GROUP_VERSION: &str = "bench.tillerman.dev/v1alpha1";
 
-/// What a release leaves nothing of: the collections, and a label of its objects in them.
+/// The collections with objects of releases, and a label of these objects: they are empty after a deletion.
 const OBJECTS: [(&str, &str); 5] = [
     ("apis/apps/v1", "deployments?labelSelector=app.kubernetes.io/managed-by=Helm"),
     ("api/v1", "services?labelSelector=app.kubernetes.io/managed-by=Helm"),
@@ -82,7 +82,7 @@ impl Scene {
         Ok(true)
     }
 
-    /// Removes everything, finalizers first: no operator runs any more.
+    /// Removes everything, finalizers first: the operator no longer runs.
     pub async fn clear(self) -> Result<(), Error> {
         let list = self.api.get(&self.crs()).await?;
         for cr in list["items"].as_array().into_iter().flatten() {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Who is measured.
+/// The program that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     Tillerman,
@@ -11,7 +11,7 @@ pub enum Who {
     Client,
 }
 
-/// What is measured.
+/// The figure that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
     CrsMade,
@@ -61,7 +61,7 @@ impl Row {
 pub struct Figure {
     pub row: Row,
     pub text: String,
-    /// What ratios are made of.
+    /// The number from which ratios are computed.
     pub value: Option<f64>,
 }
 
@@ -149,7 +149,7 @@ impl Results {
         text
     }
 
-    /// What stands in the table, and the mean of what was measured more than once.
+    /// The text for the table, and the mean of what was measured more than once.
     fn cell(&self, who: Who, n: usize, row: Row) -> (String, Option<f64>) {
         let found: Vec<_> = self.0.iter().filter(|f| (f.0, f.1, f.2.row) == (who, n, row)).map(|f| &f.2).collect();
         let text = found.iter().map(|f| f.text.as_str()).collect::<Vec<_>>().join(" and ");

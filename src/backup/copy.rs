@@ -88,7 +88,7 @@ pub fn donors(heard: &[Heard]) -> Vec<&Heard> {
     replicas.into_iter().chain(primary).collect()
 }
 
-/// The writes that a copy must have: all of the primary; without a primary, all that a member received.
+/// The writes that a copy must have: all of the primary; without a primary, everything that a member received.
 fn goal(heard: &[Heard]) -> Position {
     match heard.iter().find(|own| own.state.role == Role::Primary) {
         Some(primary) => primary.state.has.clone(),

@@ -63,7 +63,7 @@ pub enum ReplaceStep {
     Forget,
     /// The cluster learns of the backup and continues.
     Commit,
-    /// All that was done before.
+    /// Everything that was done before.
     Done,
 }
 

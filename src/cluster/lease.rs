@@ -1,4 +1,4 @@
-//! Leader election with a Lease, as in client-go. The instance that renews the lease leads. Another one takes the lease
+//! Leader election with a Lease, as in client-go. The instance that renews the lease leads. A different instance takes the lease
 //! over if it was not renewed for its duration **by our own clock** since we last saw it change, so clocks need not
 //! agree. Every write contains the resourceVersion, so only one of two concurrent writes succeeds.
 //!

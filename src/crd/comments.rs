@@ -50,7 +50,7 @@ struct Key {
     is_inside: bool,
 }
 
-/// The comments of a values file, by key. Nothing, where the text is no YAML.
+/// The comments of a values file, by key. Empty if the text is not YAML.
 pub fn read(text: &str) -> BTreeMap<Path, Said> {
     let Ok(Some(document)) = document::read(text) else { return BTreeMap::new() };
     let mut keys = Vec::new();

@@ -181,7 +181,7 @@ pub fn known(chart: &Chart) -> Arc<Option<Known>> {
     known
 }
 
-/// Adds the schemas of dependencies, each at its key. One that is no JSON is left to the rendering, which reports it.
+/// Adds the schemas of dependencies, each at its key. One that is not JSON is left to the rendering, which reports it.
 fn add_subcharts(chart: &Chart, schema: &mut Value, how: Conversion<'_>) {
     for subchart in defaults::subcharts(chart) {
         let mut below = author::open_object();

@@ -123,7 +123,7 @@ impl Contents {
     }
 }
 
-/// All that has an influence on an image.
+/// Everything that has an influence on an image.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     /// Its name.

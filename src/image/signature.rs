@@ -80,7 +80,7 @@ impl SigningKey {
         let statement = json!({"_type": "https://in-toto.io/Statement/v1", "subject": subjects, "predicateType": kind,
             "predicate": predicate})
         .to_string();
-        // What DSSE signs: the lengths keep the parts apart.
+        // DSSE signs this text: the lengths keep the parts apart.
         let signed = format!("DSSEv1 {} {IN_TOTO} {} {statement}", IN_TOTO.len(), statement.len());
         self.bundle((
             "dsseEnvelope",

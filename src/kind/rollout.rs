@@ -36,7 +36,7 @@ pub enum OnFailure {
     /// No further one moves.
     #[default]
     Stop,
-    /// All that have moved go back to the chart before.
+    /// Every custom resource that has moved goes back to the chart before.
     RollBack,
 }
 

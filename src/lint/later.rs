@@ -1,4 +1,4 @@
-//! What Helm 4.3.1 ignores and a later Helm will carry out (HIP-0025: the order of resources and subcharts). A chart that has it changes its
+//! Fields that Helm 4.3.1 ignores and a later Helm will carry out (HIP-0025: the order of resources and subcharts). A chart that has it changes its
 //! meaning when Helm is upgraded.
 
 use super::LintReport;

@@ -23,7 +23,7 @@ const MAX: usize = 4000;
 const MAX_BYTES: usize = 1 << 20;
 /// Comparisons that one text may cost. A text that costs more is not shown.
 const MAX_WORK: usize = 20_000_000;
-/// Stands in place of a line that may hold a short secret.
+/// The replacement for a line that may hold a short secret.
 const LINE: &str = "(a line is not shown: it may quote a Secret)";
 
 /// Words that are often in Secrets and are not secret.
@@ -118,7 +118,7 @@ pub struct Secrets {
     names: BTreeSet<Arc<str>>,
     bytes: usize,
     overflow: bool,
-    /// All that the sources of values hold was learnt.
+    /// Everything that the sources of values hold was learnt.
     pub(super) sources: bool,
     /// The content of the release's own Secrets was learnt.
     pub(super) objects: bool,

@@ -23,7 +23,7 @@ pub enum Part {
     },
 }
 
-/// Stands in place of a text that cannot be shown.
+/// The replacement for a text that cannot be shown.
 pub const WITHHELD: &str = "(not shown: it may quote a Secret)";
 
 impl Text {

@@ -112,7 +112,7 @@ fn pods(set: &Set, workload: &Workload, ready: bool) -> Value {
     pods.map(|(ordinal, _)| format!("{}-{ordinal}", set.target)).collect::<Vec<_>>().into()
 }
 
-/// Which volume claims each pod has: the beginnings of their uids. Another one of the same name is the claim of a member that was replaced.
+/// Which volume claims each pod has: the beginnings of their uids. A different claim of the same name is the claim of a member that was replaced.
 fn volumes(set: &Set, workload: &Workload) -> Option<Value> {
     let uid = |claim: &VolumeClaim| -> String { claim.uid.chars().take(8).collect() };
     let of = |(ordinal, claims): (&u32, &Vec<VolumeClaim>)| {

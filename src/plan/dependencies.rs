@@ -20,7 +20,7 @@ pub const READY: &str = "DependenciesReady";
 /// Custom resources that are checked to find a cycle.
 const MAX_VISITED: usize = 200;
 
-/// The facts about a custom resource that another one needs.
+/// The facts about a custom resource that a different one needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DependencyState {
     /// Not yet whether it exists.

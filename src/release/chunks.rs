@@ -73,7 +73,7 @@ pub fn parse(annotation: &str) -> Option<(&str, usize)> {
 }
 
 impl Record {
-    /// Cuts a new record when it does not fit into a Secret. From then on [`Record::encode`] writes the rest alone.
+    /// Cuts a new record when it does not fit into a Secret. After that, [`Record::encode`] writes the rest alone.
     pub fn cut(&mut self) -> Result<Option<Chunks>, RecordError> {
         self.is_cut = false;
         // A record that fits unpacked need not be packed to see that: deflate adds less than a thousandth.

@@ -28,7 +28,7 @@ const LIFETIME: Duration = Duration::from_secs(15);
 const HEADER_BYTES: usize = 16 << 10;
 /// The maximum number of concurrent requests on one connection of HTTP/2.
 const STREAMS: u32 = 8;
-/// The pause after an error of the listener: there may be no free file descriptors.
+/// The pause after an error of the listener: perhaps all file descriptors are in use.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long current answers may take after the operator was stopped.
 const FAREWELL: Duration = Duration::from_secs(2);

@@ -69,7 +69,7 @@ async fn a_fenced_replica_applies_what_it_received() {
     assert_eq!(cluster.members[1].numbers("SELECT COUNT(*) FROM app.t").await, [100]);
 }
 
-/// A replica of MariaDB that lags and changes its source receives the rest again. Its `start` is another one, as it lacks it meanwhile.
+/// A replica of MariaDB that lags and changes its source receives the rest again. Its `start` differs, because it lacks the rest in the meantime.
 /// MySQL keeps it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_drops_what_it_received_says_so() {

@@ -124,7 +124,7 @@ async fn a_primary_that_hangs_is_ended_and_waits_for_an_order() {
 }
 
 /// Nobody may take over: one of two replicas is lost while the primary hangs, and what the primary acknowledged may have been on that one
-/// alone. So the primary itself goes on.
+/// alone. So the primary itself continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_hangs_while_a_replica_is_killed_goes_on_with_all_that_it_acknowledged() {
     let mut cluster = cluster(3);
@@ -222,7 +222,7 @@ async fn a_database_that_answers_anything_is_not_ended() {
     slow.await.unwrap().unwrap();
 }
 
-/// A full volume is not mended by a start.
+/// A start does not repair a full volume.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_hangs_on_a_full_disk_is_started_again_when_there_is_room() {
     let mut cluster = cluster(1);

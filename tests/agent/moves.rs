@@ -101,7 +101,7 @@ async fn acknowledgements_begin_without_a_gap() {
 enum Lost {
     /// Its database is killed.
     Database,
-    /// Its database stands still, and continues when another member is the primary.
+    /// Its database stops, and continues when another member is the primary.
     Paused,
     /// Its container is killed with all its processes.
     Container,

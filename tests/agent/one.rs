@@ -96,7 +96,7 @@ async fn one_member_creates_the_data_and_takes_writes_when_it_is_the_primary() {
     assert_eq!(cluster.members[0].order(&late).await.unwrap_err().reason, Reason::StaleOrder);
 }
 
-/// A database that hangs is no reason not to answer.
+/// The agent answers while the database hangs.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_state_is_answered_while_the_database_hangs() {
     let cluster = Cluster::with_primary(1).await;

@@ -90,7 +90,7 @@ impl Shelf {
         self.words(&[&["send"], words].concat())
     }
 
-    /// The files that are no records, whose names have this part.
+    /// The files that are not records, whose names have this part.
     fn files(&self, part: &str) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path()).filter(|path| path.extension().is_none_or(|e| e != "json"));

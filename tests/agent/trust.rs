@@ -69,7 +69,7 @@ async fn members_with_certificates_follow_each_other_and_strangers_are_refused()
     tokio::time::timeout(second, cluster.members[0].run("CREATE DATABASE more")).await.unwrap().unwrap();
 }
 
-/// The connections of a member that is not admitted any more end, and it cannot come back.
+/// The connections of a member that is no longer admitted end, and it cannot come back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_is_not_admitted_can_neither_follow_nor_acknowledge() {
     let cluster = Cluster::grown(3).await;

@@ -10,7 +10,7 @@ use crate::etcd::{V36, cluster};
 use crate::program::{Process, Test, fails, json, ok, snapshot, tool, until};
 use crate::proxy::{PROXY, large, uploads_are_killed};
 
-/// The key of the account of Azure, and another one.
+/// The key of the account of Azure, and a different key.
 const KEY: &str = "dGhlLXNlY3JldC1rZXk=";
 const WRONG: &str = "YW5vdGhlci1zZWNyZXQ=";
 
@@ -124,7 +124,7 @@ async fn an_upload_to_azure_that_is_killed_leaves_nothing_that_counts_as_a_backu
     uploads_are_killed(&test, &azurite.address, &[], at).await;
 }
 
-/// Also when all that is asked for is one object.
+/// Also when one object is requested.
 #[tokio::test(flavor = "multi_thread")]
 async fn azure_reports_a_missing_container() {
     let test = Test::new();

@@ -135,7 +135,7 @@ pub async fn uploads_are_killed(test: &Test, server: &str, last: &[u64], at: imp
     assert_eq!(good(&json(&mut at(server, &["list"]))).len(), 1);
 }
 
-/// An upload that takes too long ends with an error, and is no backup either.
+/// An upload that takes too long ends with an error, and is not a backup either.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_silent_is_given_up() {
     let test = Test::new();

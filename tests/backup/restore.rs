@@ -81,7 +81,7 @@ async fn a_kill_at_any_time_leaves_nothing_or_the_whole() {
         let mut running =
             command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         tokio::time::sleep(took * kill / (KILLS - 4)).await;
-        // As a container is killed: with all that runs in it.
+        // As a container is killed: with everything that runs in it.
         drop(Command::new("kill").args(["-KILL", "--", &format!("-{}", running.id())]).stderr(Stdio::null()).status());
         running.wait().expect("it is a child");
         let left = fetched.member();

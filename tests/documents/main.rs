@@ -33,7 +33,7 @@ struct Block {
     line: usize,
     code: String,
     mark: Mark,
-    /// The lines of the output that stands behind it.
+    /// The lines of the output after it.
     output: Option<Range<usize>>,
 }
 

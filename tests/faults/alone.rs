@@ -64,7 +64,7 @@ impl Scene {
     }
 }
 
-/// As an API server answers that has just started and does not know its roles yet: a watch that goes on where it was has seen no list
+/// As an API server answers that has just started and does not know its roles yet: a watch that continues where it was has seen no list
 /// since it was blind.
 #[test]
 fn forbidden_watches() {

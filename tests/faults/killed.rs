@@ -106,7 +106,7 @@ pub struct Scene {
     pods: Pods,
 }
 
-/// What stands in for kubelets, for as long as it lives.
+/// Replaces kubelets until it is dropped.
 enum Pods {
     Ended { _by: Kubelet },
     Run(Box<Node>),
@@ -219,7 +219,7 @@ fn after_each_write_of_an_install() {
 }
 
 /// D1: what an installation has made before there is a record of it is found by the kinds that came with the finalizer, also when no
-/// release uses one of them any more.
+/// release still uses one of them.
 #[test]
 fn what_an_install_that_was_killed_has_made_goes_when_other_values_do_not_have_it() {
     let scene = Scene::new("kill-changed", "objects");

@@ -1,4 +1,4 @@
-//! The operator is killed after each single write while members come, go and are rolled: the next one goes on where it was.
+//! The operator is killed after each single write while members come, go and are rolled: the next one continues where it was.
 
 use serde_json::json;
 

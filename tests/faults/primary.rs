@@ -110,7 +110,7 @@ fn after_each_write_of_a_restart_of_all_members_with_a_switch_over() {
     assert!(sweep.run_with(Fault::Freeze) > 15);
 }
 
-/// Another primary is asked for.
+/// A different primary is requested.
 #[test]
 fn after_each_write_of_a_requested_switch_over() {
     let sweep = Sweep {
@@ -133,7 +133,7 @@ fn after_each_write_of_a_requested_switch_over() {
     assert!(sweep.run_with(Fault::Freeze) > 5);
 }
 
-/// A replica's volume is lost, and the member gets another one with a copy.
+/// A replica's volume is lost, and the member gets a new one with a copy.
 #[test]
 fn after_each_write_while_a_lost_volume_is_replaced() {
     let uids = Mutex::new(BTreeMap::new());

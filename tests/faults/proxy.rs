@@ -31,9 +31,9 @@ pub enum Fault {
     Hang,
     /// The API server carries it out. The answer comes long after the watches have reported it.
     Delay,
-    /// The API server carries it out. From then on nothing passes.
+    /// The API server carries it out. After that, nothing passes.
     Freeze,
-    /// The API server never sees it, and from then on nothing passes.
+    /// The API server never sees it, and after that, nothing passes.
     FreezeBefore,
     /// The watch that it begins says that its version is too old.
     Gone,

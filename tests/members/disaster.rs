@@ -47,7 +47,7 @@ async fn offered(cluster: &mut Cluster, survivor: u32) -> Box<str> {
 }
 
 /// Two of three are destroyed for good. Nothing is done until the user says so of this cluster and this revision; then the third goes
-/// on alone, the data of the others goes, and the cluster grows again, with all that the third knew.
+/// on alone, the data of the others goes, and the cluster grows again, with everything that the third knew.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_one_that_is_left_of_three_goes_on_alone_when_that_is_said() {
     for survivor in [2, 0] {
@@ -88,7 +88,7 @@ async fn the_one_that_is_left_of_three_goes_on_alone_when_that_is_said() {
     }
 }
 
-/// Of two that are left of five, the one goes on that knows most.
+/// Of two that are left of five, the one continues that knows most.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_those_that_are_left_the_one_that_knows_most_goes_on() {
     let mut cluster = Cluster::grown(5).await;
@@ -105,7 +105,7 @@ async fn of_those_that_are_left_the_one_that_knows_most_goes_on() {
     cluster.pods.signal(3, "CONT");
     cluster.until("both answer", |_, step| matches!(step, MemberStep::Stop { why, .. } if !why.contains("e-3"))).await;
     let said = offered(&mut cluster, 4).await;
-    // It is seen by what is said on which data it goes on.
+    // It is seen by what is said on which data it continues.
     let (observed, _) = cluster.look().await;
     assert!(observed.answers[&3].revision < observed.answers[&4].revision, "{:?}", observed.answers);
     assert!(said.ends_with(&format!("@{}", observed.answers[&4].revision)));

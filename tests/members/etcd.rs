@@ -64,7 +64,7 @@ async fn calls_whose_answers_were_lost_are_found_in_the_list() {
     cluster.lead(0).await;
     let mut client = cluster.client(0).await;
 
-    // An add: it is asked for while the others are frozen, and nobody hears of it. A leader is asked again while it has not been
+    // An add: it is requested while the others are frozen, and nobody hears of it. A leader is asked again while it has not been
     // connected for five seconds.
     let url = cluster.driver.settings.peer_url.url(3);
     let lost = loop {
@@ -176,7 +176,7 @@ async fn one_whose_data_is_spoilt_is_replaced() {
     assert_eq!(writer.lost(&cluster.pods.client_url(1)).await, 0);
 }
 
-/// F9: without a quorum nothing is called, deleted or scaled; it goes on by itself when one comes back.
+/// F9: without a quorum nothing is called, deleted or scaled; it continues by itself when one comes back.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_quorum_nothing_is_done_until_it_is_back() {
     let mut cluster = Cluster::grown(3).await;
@@ -290,7 +290,7 @@ async fn a_size_that_flaps_comes_to_rest() {
     assert_eq!(writer.lost(&cluster.pods.client_url(0)).await, 0);
 }
 
-/// F17: IDs have the second in them in which a member is added; one that was just removed is asked for again in the next.
+/// F17: IDs have the second in them in which a member is added; one that was just removed is requested again in the next.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_is_added_again_at_once_waits_for_the_next_second() {
     let mut cluster = Cluster::grown(1).await;
@@ -392,7 +392,7 @@ async fn when_there_is_no_space_history_and_holes_go_and_writes_are_allowed_agai
     cluster.done.clear();
     let mut client = cluster.client(0).await;
     fill(&mut client, |_| "key".to_owned()).await;
-    // Nothing is done about it if that is asked for.
+    // Nothing is done about it if the spec requests that.
     cluster.until("it is told", |_, step| stopped(step, "NoSpace")).await;
     assert!(cluster.done.is_empty(), "{:?}", cluster.done);
     let leader = cluster.leader().await;
@@ -459,7 +459,7 @@ async fn when_the_data_itself_is_too_much_it_is_reported_and_nothing_is_done_twi
     cluster.assert_same_data().await;
 }
 
-/// Files with holes are rewritten when that is asked for, and clients go on writing.
+/// Files with holes are rewritten when the spec requests that, and clients continue to write.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_with_holes_are_defragmented_one_by_one() {
     let mut cluster = Cluster::grown(3).await;
@@ -590,7 +590,7 @@ fn connected(cluster: &Cluster, ordinal: u32, other: u64) -> [usize; 4] {
 }
 
 /// F16: a member that came back with another address is inactive for one whose last request to the old address failed late, though they are
-/// connected: that one refuses what others allow, for as long as the connections stand.
+/// connected: that one refuses what others allow, until the connections end.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_leader_refuses_for_what_it_does_not_see_another_is_asked_for() {
     let mut cluster = Cluster::networked(3).await;

@@ -25,7 +25,7 @@ pub struct Network {
     proxies: Vec<JoinHandle<()>>,
 }
 
-/// An address at which nobody is any more, or somebody again whom only streams reach.
+/// An address that a member has left, or at which a member is that only streams reach.
 #[derive(Default)]
 struct Hole {
     /// Whose it was, if there is one.
@@ -86,7 +86,7 @@ impl Network {
         self.processes.lock().expect("nobody panicked").insert(process, ordinal);
     }
 
-    /// Nobody is any more where a member was.
+    /// The address of a member is empty now.
     pub fn move_away(&self, ordinal: u32) {
         *self.hole.of.lock().expect("nobody panicked") = Some(ordinal);
     }
@@ -117,7 +117,7 @@ impl Network {
         self.parted.send_replace((0..8).flat_map(|low| (low + 1..8).map(move |high| (low, high))).collect());
     }
 
-    /// Nobody is parted any more.
+    /// All members reach each other again.
     pub fn heal(&self) {
         self.parted.send_replace(Parted::new());
     }
@@ -169,7 +169,7 @@ impl Link {
     }
 }
 
-/// Which ordinal's process has the other end of a connection; None when nobody has it any more. The kernel's table can lack a line
+/// Which ordinal's process has the other end of a connection; None when no process has it. The kernel's table can lack a line
 /// while others come and go, so it is asked more than once: one who is not known would get through what parts.
 async fn whose(peer: SocketAddr, to: SocketAddr, processes: &Mutex<BTreeMap<u32, u32>>) -> Option<u32> {
     for _ in 0..10 {

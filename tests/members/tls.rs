@@ -79,7 +79,7 @@ async fn peers_go_from_http_to_https_pod_by_pod() {
 }
 
 /// F21: clients, and then peers too, go from http to https pod by pod and back: each pod is asked by the scheme of its own template,
-/// writes go on, and nobody loses the quorum on the way.
+/// writes continue, and nobody loses the quorum on the way.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_go_from_http_to_https_and_back_pod_by_pod() {
     let mut cluster = Cluster::grown(3).await;

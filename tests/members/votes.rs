@@ -19,7 +19,7 @@ async fn without_learners_members_join_as_voters_and_no_write_is_lost() {
         cluster.assert_same_data().await;
         assert_eq!(cluster.pods.claims.len(), size as usize, "{done:#?}");
     }
-    // One whose answer was lost is asked for again, and is there already.
+    // One whose answer was lost is requested again, and is there already.
     order.dedup();
     let added = |ordinal: u32| format!("add member {ordinal} as a voter");
     assert_eq!(order, [1, 2, 3, 1].map(added));

@@ -136,7 +136,7 @@ impl Secure {
         all.kvs().iter().map(|kv| kv.key_str().unwrap().to_owned()).collect()
     }
 
-    /// A name is asked for: by a password, or by a certificate of that name.
+    /// A client must have a name: by a password, or by a certificate of that name.
     async fn is_closed(&self) {
         let denied = self.client("nobody", None).await.get("key", None).await.unwrap_err().to_string();
         assert!(denied.contains("permission denied") || denied.contains("user"), "{denied}");

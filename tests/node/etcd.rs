@@ -212,7 +212,7 @@ async fn a_cluster_grows_shrinks_loses_a_volume_and_is_upgraded_without_losing_a
     resize(3, 1).await;
     assert_eq!(writer.lost(&url).await, 0);
 
-    // Back is no way that etcd goes.
+    // etcd does not go back to an earlier version.
     etcd.patch(&json!({"version": "3.5.35"}));
     eventually("a downgrade is refused", || {
         let cluster = etcd.get(&["etcd", "my"])?;

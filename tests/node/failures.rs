@@ -60,7 +60,7 @@ fn ready_names_the_pod_whose_image_does_not_exist_and_why() {
     assert_eq!(condition["status"], "False");
     assert!(message.starts_with(&format!("Deployment app-page: pod {pod} ")), "{message}");
     assert!(message.contains("localhost/nowhere:1"), "{message}");
-    // Mended, and nothing is left of it.
+    // Repaired, and nothing is left of it.
     place.apply(&json!({}), &json!({"greeting": "mended"}));
     place.wait("Ready", |c| c["status"] == "True");
 }

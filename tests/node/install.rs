@@ -170,7 +170,7 @@ fn metrics_are_protected(pod: &Value) {
     kubectl(&["delete", "clusterrolebinding", APPS], None).unwrap();
 }
 
-/// Removes what the test made, when no operator is there any more.
+/// Removes what the test made, when the operators are gone.
 fn clean() {
     let kinds = [
         "phpapps.apps.tillerman.dev",

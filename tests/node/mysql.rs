@@ -213,7 +213,7 @@ async fn the_scripts_of_a_new_cluster_are_executed_once() {
     });
 }
 
-/// 1 → 3 → 5 → 2 under writers, with all that happens to a cluster in between: no acknowledged write is lost.
+/// 1 → 3 → 5 → 2 under writers, with everything that happens to a cluster in between: no acknowledged write is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_write() {
     // While it is deployed, an operator may be faster than its rights.
@@ -299,7 +299,7 @@ async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_wr
 }
 
 /// A database that hangs is started again by its agent where nobody can take over: the only member; and a primary, while the pod of a replica is
-/// killed, which may have been the only one with an acknowledged write. All that was acknowledged is there.
+/// killed, which may have been the only one with an acknowledged write. Everything that was acknowledged is there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_hangs_is_started_again_where_nobody_can_take_over() {
     let mut cluster = MySql::new("mysql-hung");
@@ -403,7 +403,7 @@ async fn members_that_reach_each_other_one_way_only_lose_no_write() {
         assert_eq!((cluster.primary(), change()), (primary.clone(), Value::Null), "nobody took over");
     }
 
-    // Alone: another one takes over, and what it still acknowledged is there.
+    // Alone: a replica takes over, and what it still acknowledged is there.
     cluster.part(&primary, &[operator, replicas].concat(), true);
     cluster.moved(&primary);
     writers.more(20).await;
@@ -527,7 +527,7 @@ async fn the_time_until_a_member_has_a_gibibyte() {
     }
 }
 
-/// A backup while clients write, another one before everything is deleted, and all of it again from that.
+/// A backup while clients write, a second one before everything is deleted, and all data again from the second.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_was_deleted_comes_back_from_its_last_backup_with_every_row() {
     let gateway = Gateway::start();

@@ -154,7 +154,7 @@ fn one_that_takes_too_much_memory_and_one_that_fails_are_reported_with_their_exi
     let fails =
         stage.said(&["Hungry fails: PodCrashed, Deployment/fails (Error: container eater ended with exit code 3)"]);
     println!("{fails:?}");
-    // Each of them crashes again and again: that is no new message before the notice repeats it.
+    // Each of them crashes again and again: that is not a new message before the notice repeats it.
     eventually("both have crashed three times", || {
         let pods = stage.place.get(&["pods", "-l", "app in (eats, fails)"])?;
         let restarts = |pod: &Value| pod.pointer("/status/containerStatuses/0/restartCount").and_then(Value::as_u64);

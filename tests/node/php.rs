@@ -253,7 +253,7 @@ fn what_an_image_lacks_is_said_and_maintenance_closes_the_pages() {
     stage.had_its_rights();
 }
 
-/// Of a repository with two commits, the first; and another image serves what is no PHP.
+/// Of a repository with two commits, the first; and a different image serves files that are not PHP.
 #[test]
 fn code_comes_from_a_repository_at_its_commit() {
     const SERVES: &str = "set -e

@@ -72,7 +72,7 @@ fn a_project_of_operator_sdk_runs_with_only_its_image_changed() {
         let left = left.replace("configmap/kube-root-ca.crt", "");
         if left.trim().is_empty() { Ok(()) } else { Err(left) }
     });
-    // Of all that it asks for, only the log of a failed hook's pod is beyond what operator-sdk's roles give.
+    // Of everything that it requests, only the log of a failed hook's pod is beyond what operator-sdk's roles give.
     let log = BTreeSet::from(["\"get\" pods/log".to_owned()]);
     let forbidden: BTreeSet<String> = forbidden().difference(&log).cloned().collect();
     assert!(forbidden.is_empty(), "{forbidden:?}");

@@ -64,7 +64,7 @@ fn a_namespace_that_is_not_marked_is_left_alone() {
     assert_eq!(uids(&space), before);
 }
 
-/// Members that never answer are no cluster for faults.
+/// Members that never answer are not a cluster for faults.
 #[test]
 fn a_cluster_that_is_not_well_is_left_alone() {
     let space = Space::new("chaos-ill");

@@ -135,7 +135,7 @@ fn what_would_change_is_shown_and_not_done_and_no_secret_is_in_it() {
     let audited = space.audited().len();
     let drift = run(&space, &["diff", "web", "app", "--color", "always"]);
     assert!(drift.out.contains("\u{1b}[31m-  replicas: 5\u{1b}[0m") && drift.code == 1, "{drift:?}");
-    // All that was sent and is no read is a dry run.
+    // Every request that is not a read is a dry run.
     let is_dry = |entry: &Value| entry["requestURI"].as_str().unwrap().contains("dryRun=All");
     eventually("the dry run is in the audit log", || {
         if space.audited().iter().skip(audited).any(is_dry) { Ok(()) } else { Err("not yet") }

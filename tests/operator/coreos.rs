@@ -161,7 +161,7 @@ fn a_restore_gets_no_rights_over_what_is_no_etcd_cluster_and_runs_no_image_of_a_
         let is_new = args.ends_with(&[json!("--"), json!("--endpoint=evil")]);
         if is_new { Ok(()) } else { Err(format!("{args:?}")) }
     });
-    // Only what bears the names.
+    // Only objects that have the names.
     let role = space.get("role/shop-restore").unwrap();
     for rule in role["rules"].as_array().unwrap() {
         assert!(rule["verbs"] == json!(["list"]) || rule["resourceNames"].is_array(), "{rule}");

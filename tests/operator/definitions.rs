@@ -113,7 +113,7 @@ fn a_chart_that_cannot_be_used_takes_no_api_away() {
     // Without a definition that refuses, the API stays with its custom resources.
     define(&space, &chart("web.tgz"), &json!({"onDelete": "Orphan"}));
     wait(&space, "Served");
-    // A ConfigMap that changes is read again: what is no archive takes nothing away, and the archive comes back.
+    // A ConfigMap that changes is read again: data that is not an archive removes nothing, and the archive comes back.
     let patch = |data: &str| space.kubectl(&["patch", "configmap", "charts", "--type=merge", "-p", data]).unwrap();
     let binary = space.get("configmap/charts").unwrap()["binaryData"]["web.tgz"].clone();
     patch(&json!({"binaryData": {"web.tgz": "bm8="}}).to_string());
@@ -253,7 +253,7 @@ fn a_new_version_of_a_definition_moves_custom_resources_in_stages() {
     wait(&space, "Served");
     eventually("the API takes a custom resource", || shop(&space, &json!({"greeting": "hi"})));
     space.wait_field("configmap/a-config", "/data/greeting", &json!("hi"));
-    // The new version has a table where this custom resource has a text: it stays, and goes on as it is.
+    // The new version has a table where this custom resource has a text: it stays, and continues as it is.
     define(&space, &chart("2.0.0"), &policy);
     eventually("the custom resource is left", || {
         let text = kubectl(&["get", "chartdefinition", &space.name, "-o", "jsonpath={.status.rollout}"], None)?;

@@ -1,4 +1,4 @@
-//! Clusters of etcd under the operator: the API server, its controllers and the members are real; a process for each pod stands in for
+//! Clusters of etcd under the operator: the API server, its controllers and the members are real; a process for each pod simulates
 //! its container (`tests/support/node.rs`).
 //!
 //! Faults (F1, `f1_…`) are those of docs/design/reliability-results.md.
@@ -190,7 +190,7 @@ fn a_member_whose_pod_and_claim_are_destroyed_is_replaced() {
     assert_eq!(cluster.lost(writer), 0);
 }
 
-/// F4: a pod that no node takes; its learner leaves again after the deadline, and writes go on all the time.
+/// F4: a pod that no node takes; its learner leaves again after the deadline, and writes continue all the time.
 #[test]
 fn a_learner_whose_pod_is_pending_for_ever_leaves_again() {
     let (mut cluster, _operator) = Cluster::grown("etcdf4", 1, &json!({"etcd": {"joinDeadline": "4s"}}));

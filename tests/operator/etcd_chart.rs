@@ -156,7 +156,7 @@ fn the_operator_starts_the_first_member_and_keeps_the_certificates_it_made() {
     });
 }
 
-/// Whether a certificate is signed by one of a bundle; both as they stand in Secrets.
+/// Whether a certificate is signed by one of a bundle; both as in Secrets.
 fn trusts(space: &Space, bundle: &Value, certificate: &Value) -> bool {
     let file = |name: &str, text: &Value| {
         let text = BASE64.decode(text.as_str().unwrap()).unwrap();
@@ -168,7 +168,7 @@ fn trusts(space: &Space, bundle: &Value, certificate: &Value) -> bool {
 }
 
 /// Nobody touches the custom resource: certificates are renewed in time and without a new pod, and authorities take turns, each only
-/// after all pods have been started with it. Whatever is in use at one time is trusted by all that runs.
+/// after all pods have been started with it. Whatever is in use at one time is trusted by everything that runs.
 #[test]
 fn certificates_are_renewed_in_time_and_authorities_take_turns() {
     let space = space("etcd-renewed");

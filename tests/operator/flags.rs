@@ -216,7 +216,7 @@ fn an_instance_that_waits_for_its_turn_is_ready_so_that_a_roll_out_ends() {
     });
     assert_eq!(second.ready().unwrap(), "ok");
     assert_eq!(holder().unwrap(), old);
-    // As the roll-out goes on.
+    // As the roll-out continues.
     assert!(first.stop());
     eventually("the second leads", || {
         if second.log().contains("this instance leads") { Ok(()) } else { Err(second.log()) }

@@ -62,7 +62,7 @@ fn a_pass_that_panics_is_a_failure_of_its_custom_resource_alone() {
         0 | 1 => Err("not yet"),
         _ => Ok(()),
     });
-    // Its worker goes on.
+    // Its worker continues.
     space.apply("Web", "good", &json!({}));
     space.wait_web("good");
     assert!(operator.log().contains("panic: a fault of the operator"), "{}", operator.log());

@@ -88,7 +88,7 @@ fn hooks_run_before_and_after_and_nobody_waits_for_them_but_their_release() {
     assert!(space.helm(&["get", "hooks", "app"]).unwrap().contains("name: app-post"));
     let before = operator.settle();
     assert_eq!(operator.settle(), before);
-    // An upgrade has its own hooks, and a hook's object that is no Job is recreated.
+    // An upgrade has its own hooks, and a hook's object that is not a Job is recreated.
     let uid = |object: &str| space.get(object).unwrap()["metadata"]["uid"].clone();
     let first = uid("configmap/app-first");
     space.apply("Web", "app", &values("two", &hooks));
@@ -315,7 +315,7 @@ fn a_hook_takes_no_object_of_somebody_else() {
     let _ = space.kubectl(&["annotate", "web/app", "tillerman.dev/hooks=off"]);
     space.wait_gone("web/app");
     same();
-    // A mark of a hook is no mark of an owner.
+    // A mark of a hook is not a mark of an owner.
     let marked =
         json!({"metadata": {"annotations": {"helm.sh/hook": "pre-install", "tillerman.dev/hook": "1 pre-install 0"}}});
     space.kubectl(&["patch", "configmap/app-first", "--type=merge", "-p", &marked.to_string()]).unwrap();

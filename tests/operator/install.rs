@@ -1,4 +1,4 @@
-//! `deploy/install` and `deploy/chart` on an API server: all that they have is accepted, and without a warning.
+//! `deploy/install` and `deploy/chart` on an API server: everything in them is accepted, and without a warning.
 
 use crate::harness::{Space, cluster_dir, established, eventually, kubectl, program, repository};
 use crate::support::olm;
@@ -160,7 +160,7 @@ fn restrict(space: &Space, values: &[&str]) {
     quiet(&["apply", "-f", "-"], &roles);
 }
 
-/// Kubernetes lets nobody make a Role that grants more than they have: the operator must have all that the Job of an `EtcdRestore` gets.
+/// Kubernetes lets nobody make a Role that grants more than they have: the operator must have every right that the Job of an `EtcdRestore` gets.
 #[test]
 fn the_rights_of_etcd_are_enough_for_the_role_of_a_restore() {
     let space = Space::new("installrestore");
@@ -255,7 +255,7 @@ fn a_php_app_waits_for_a_database_with_the_rights_that_the_chart_gives() {
     nothing_was_forbidden(&space, |_| false);
 }
 
-/// The bundle has all that an operator needs: with the rights of its `ClusterServiceVersion`, and its own watches file, it serves a `PhpApp`.
+/// The bundle has everything that an operator needs: with the rights of its `ClusterServiceVersion`, and its own watches file, it serves a `PhpApp`.
 #[test]
 fn what_the_lifecycle_manager_makes_of_the_bundle_serves_a_php_app() {
     let space = Space::new("installedbundle");

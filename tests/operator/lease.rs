@@ -59,7 +59,7 @@ fn a_leader_that_was_stopped_and_goes_on_after_its_lease_writes_nothing() {
     space.apply("Web", "app", &json!({"replicas": 4}));
     leads(&second);
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(4));
-    // Now it sees all that has happened, and would act on it.
+    // Now it sees everything that has happened, and would act on it.
     space.apply("Web", "app", &json!({"replicas": 5}));
     first.signal("CONT");
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(5));

@@ -47,7 +47,7 @@ fn a_custom_resource_becomes_objects_and_its_deletion_removes_all() {
     assert!(operator.stop(), "it ends well");
 }
 
-/// B5. An entry of the manager of a chart's fields that is no apply would own fields beside it.
+/// B5. An entry of the manager of a chart's fields that is not an apply would own fields beside it.
 #[test]
 fn what_is_no_field_of_a_chart_is_written_under_another_name() {
     let space = Space::new("managers");

@@ -49,7 +49,7 @@ fn what_the_operator_may_not_read_fails_the_rendering_and_names_the_right() {
         .restrict(&["--verb=*", "--resource=webs.test.tillerman.dev,webs.test.tillerman.dev/status,configmaps,events"]);
     let _operator = space.operator(&space.watches(&[("Web", "lookup")]), &[]);
     space.apply("Web", "app", &json!({}));
-    // Without the right to read Secrets there are no releases either; the operator says so and goes on.
+    // Without the right to read Secrets there are no releases either; the operator says so and continues.
     let message = eventually("the refusal is told", || {
         let object = space.get("web/app")?;
         let conditions = object.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -225,7 +225,7 @@ data:
     say(&space, "one", "x");
     space.apply("Web", "a", &json!({}));
     space.wait_field("configmap/a-found", "/data/listed", &json!("one"));
-    // An object of the release itself is no change of the list.
+    // An object of the release itself is not a change of the list.
     let reads = || space.requests().iter().filter(|request| *request == "list configmaps").count();
     let before = reads();
     eventually("it is read again, and again", || match reads() {
@@ -387,7 +387,7 @@ fn a_name_in_a_lookup_that_is_a_path_is_not_sent() {
     };
     let sent = space.audited();
     assert_eq!(sent.iter().filter(hostile).count(), 0, "{:?}", sent.iter().find(hostile));
-    // What is one part is asked for as before.
+    // What is one part is requested as before.
     space.apply("Web", "good", &json!({"kind": "ConfigMap", "in": space.name, "name": "system:none"}));
     space.wait("web/good", "Ready", "True");
 }

@@ -24,7 +24,7 @@ fn secrets_of_one_release_change_no_word_about_another_and_no_name_and_no_word_o
     one.env.push(("WATCH_NAMESPACE", format!("{},{}", one.name, two.name).into()));
     let watches = one.watches_with(&[("Web", "web"), ("Other", "valued")], "  allow: [valuesFrom]\n");
     let operator = one.operator(&watches, &[]);
-    // The same value is a secret in two releases, and a guess in another one.
+    // The same value is a secret in two releases, and a guess in a third one.
     let token = "shared-token-7";
     for space in [&one, &two] {
         let annotations = login(space, "login", token);

@@ -146,7 +146,7 @@ fn the_record_has_no_members_no_scale_hooks_and_no_replicas() {
     }
     let hooks = space.helm(&["get", "hooks", "a"]).unwrap();
     assert!(!hooks.contains("kind"), "{hooks}");
-    // A size alone is no new revision.
+    // A size alone is not a new revision.
     space.apply("Web", "a", &json!({"size": 1}));
     wait_size(&space, "a", 1);
     assert_eq!(space.helm(&["history", "a"]).unwrap().lines().count(), 2);

@@ -4,7 +4,7 @@ use crate::harness::{Space, eventually, repository};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The names of metrics in an expression of `PromQL`: words before a selector, an operator or the end that are no functions,
+/// The names of metrics in an expression of `PromQL`: words before a selector, an operator or the end that are not functions,
 /// labels or keywords.
 fn metrics_in(expression: &str) -> BTreeSet<String> {
     let known = regex::Regex::new(r"\b(?:tillerman|controller_runtime|workqueue|rest_client|leader_election|process|resource|helm_operator|go)_[a-z0-9_]+").unwrap();

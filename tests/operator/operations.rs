@@ -146,7 +146,7 @@ fn a_minijinja_chart_has_operations_too() {
     assert_eq!(made(&space).len(), 1);
 }
 
-/// Several objects run one after the other, what is no Job keeps its name, and each delete policy counts.
+/// Several objects run one after the other, an object that is not a Job keeps its name, and each delete policy counts.
 #[test]
 fn its_objects_run_in_their_order_and_go_by_their_policies() {
     let space = Space::new("oporder");

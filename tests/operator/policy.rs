@@ -55,7 +55,7 @@ fn only_the_operator_changes_the_replicas_of_a_stateful_set_with_members() {
     });
     kubectl(&["apply", "-f", "-"], Some(&other.to_string())).unwrap();
     space.kubectl(&["scale", "statefulset/other", "--replicas=1"]).unwrap();
-    // And the operator goes on stepping.
+    // And the operator continues stepping.
     space.apply("Web", "a", &json!({"size": 2}));
     space.wait_field("web/a", "/status/members/db/ready", &json!(2));
     space.apply("Web", "a", &json!({"size": 1}));

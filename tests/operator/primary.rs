@@ -246,7 +246,7 @@ fn a_cluster_grows_fails_over_and_shrinks_with_its_primary_among_those_that_go()
     assert!(!texts.contains(secret) && !operator.log().contains(secret));
 }
 
-/// The operator is killed before and after each order of a growth, a fail-over and a switch-over: another one finishes what was begun,
+/// The operator is killed before and after each order of a growth, a fail-over and a switch-over: a second operator finishes what was begun,
 /// and no acknowledged write is lost.
 #[test]
 fn an_operator_that_is_killed_before_and_after_each_order_loses_nothing() {
@@ -501,7 +501,7 @@ fn a_config_map_that_others_write_into_holds_up_no_fail_over() {
     assert!(operator.stop());
 }
 
-/// The only replica is lost. Writes wait, and with `Degrade` they go on without acknowledgements. Then nobody takes over by itself.
+/// The only replica is lost. Writes wait, and with `Degrade` they continue without acknowledgements. Then nobody takes over by itself.
 #[test]
 fn writes_wait_for_a_lost_replica_or_go_on_as_the_chart_says() {
     let (mut cluster, operator) = Cluster::grown("primarydegrade", 2);
@@ -534,7 +534,7 @@ fn writes_wait_for_a_lost_replica_or_go_on_as_the_chart_says() {
     cluster.assert_nothing_lost();
 }
 
-/// An earlier primary cannot take a write back. With `Keep` it stays as it is, and the others go on.
+/// An earlier primary cannot take a write back. With `Keep` it stays as it is, and the others continue.
 #[test]
 fn a_diverged_member_is_kept_or_seeded_as_the_chart_says() {
     let (mut cluster, _operator) = Cluster::grown("primarykeep", 3);
@@ -557,7 +557,7 @@ fn a_diverged_member_is_kept_or_seeded_as_the_chart_says() {
     cluster.assert_nothing_lost();
 }
 
-/// All are killed at once. The primary goes on, as only it surely has all acknowledged writes.
+/// All are killed at once. The primary continues, as only it surely has all acknowledged writes.
 #[test]
 fn after_a_full_outage_the_primary_goes_on() {
     let (cluster, _operator) = Cluster::grown("primaryoutage", 3);
@@ -610,7 +610,7 @@ fn a_member_whose_volume_is_lost_gets_another_one() {
     cluster.assert_nothing_lost();
 }
 
-/// The custom resource is deleted, and another one of its name adopts the volumes. The member with the most writes is the primary.
+/// The custom resource is deleted, and a new one of its name adopts the volumes. The member with the most writes is the primary.
 #[test]
 fn the_volumes_of_an_earlier_cluster_are_adopted() {
     let (mut cluster, _operator) = Cluster::grown("primaryadopt", 3);

@@ -68,7 +68,7 @@ fn a_chart_is_rendered_again_when_the_time_comes_that_it_named() {
     space.wait_field("web/a", "/status/release/revision", &json!(3));
     assert!(made(&space).unwrap() > at && second > first);
 
-    // A time in the past asks for nothing, or there would be no end.
+    // A time in the past asks for nothing, or it would never end.
     space.apply("Web", "a", &json!({"seconds": -5}));
     eventually("it is rendered with that", || match space.get("configmap/a")?["metadata"]["annotations"].clone() {
         told if made(&space)?

@@ -69,7 +69,7 @@ fn all_items_of_one_key_are_kept_as_helm_keeps_them() {
     );
     let before = operator.settle();
     assert_eq!(operator.settle(), before);
-    // An edit of one of them is repaired, and so is another one.
+    // An edit of one of them is repaired, and so is a second one.
     let edit = r#"[{"op": "remove", "path": "/spec/template/spec/containers/0/ports/0"}]"#;
     space.kubectl(&["patch", "deployment/d", "--type=json", "-p", edit]).unwrap();
     eventually("both ports are there again", &is_whole);
@@ -149,7 +149,7 @@ fn taking_over_a_release_with_twins_changes_nothing() {
     assert_eq!(managers.collect::<Vec<_>>(), ["tillerman"]);
 }
 
-/// Of two custom resources that want one object, the second goes on as soon as the first has given it up.
+/// Of two custom resources that want one object, the second continues as soon as the first has given it up.
 #[test]
 fn an_object_that_another_release_gives_up_is_taken_within_seconds() {
     let (space, _operator) = with_objects("givenup");

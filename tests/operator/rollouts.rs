@@ -200,7 +200,7 @@ fn a_custom_resource_keeps_a_version_where_the_kind_allows_it() {
     space.kubectl(&["annotate", "web", "b", "tillerman.dev/chart-version-"]).unwrap();
     space.wait_field("configmap/b", "/data/version", &json!("1.1.0"));
     assert!(operator.stop());
-    // A Secret whose chart is not the one that its name says is no chart.
+    // A Secret whose chart is not the one that its name says is not a chart.
     let kept = space.list("secrets").unwrap();
     let of = |label: &str| kept.iter().find(|secret| secret["metadata"]["annotations"]["chart"] == label).unwrap();
     let other = json!({"data": of("app-1.1.0")["data"]}).to_string();

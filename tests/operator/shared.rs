@@ -153,7 +153,7 @@ fn a_field_of_ignore_drift_is_made_and_then_left_to_others() {
     space.wait_field("configmap/app-config", "/data/a", &json!("2"));
     let before = operator.settle();
     assert_eq!(space.get("configmap/app-config").unwrap()["data"]["greeting"], "theirs");
-    // It is nobody's business of ours any more.
+    // It no longer concerns any of our releases.
     let patch = r#"{"data":{"greeting":"more"}}"#;
     space.kubectl(&["patch", "configmap/app-config", "--type=merge", "-p", patch]).unwrap();
     assert_eq!(operator.settle(), before);

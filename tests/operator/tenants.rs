@@ -200,7 +200,7 @@ fn pods_that_were_there_before_they_had_a_profile_stay_as_they_are() {
     space.wait_field("service/my", "/spec/ports/0/port", &json!(81));
     operator.settle();
     assert_eq!(context(), (Value::Null, generation));
-    // When it is asked for, and for another application.
+    // When it is requested, and for another application.
     apply(&space, PHP, "PhpApp", &json!({"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}), &[])
         .unwrap();
     space.wait_field(

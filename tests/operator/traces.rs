@@ -178,7 +178,7 @@ fn a_pass_is_a_trace_with_its_rendering_and_its_requests_and_no_secret() {
 
     let roots = spans.values().filter(|span| span.parent.is_empty()).map(|span| span.name.as_str());
     assert_eq!(roots.collect::<BTreeSet<_>>(), BTreeSet::from(["pass"]), "watches and the lease are no traces");
-    // Lines of the log are no part of traces, and neither is anything that came from a Secret.
+    // Lines of the log are not a part of traces, and neither is anything that came from a Secret.
     assert!(spans.values().all(|span| span.events == 0));
     let text = collector.text();
     for part in ["Canary", "zq7v", "Q2FuYXJ5"] {

@@ -61,7 +61,7 @@ fn a_misspelt_key_is_an_event_that_names_what_may_be_meant() {
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     space.apply("Web", "app", &json!({"greetng": "good day"}));
     assert_eq!(space.wait_event("UnknownValue"), "the chart does not know spec.greetng; did you mean spec.greeting?");
-    // It is no error.
+    // It is not an error.
     space.wait_web("app");
 }
 

@@ -30,7 +30,7 @@ fn override_values_win_and_an_event_says_so_unless_it_is_not_wanted() {
     let mut space = Space::new("override");
     space.env.push(("SIZE", "large,huge".into()));
     let more = "  overrideValues:\n    from: \"{{ \\\"operator\\\" | upper }}\"\n    size: ${SIZE}\\,most\n";
-    // A comma begins another pair, as in operator-sdk. Other kinds go on.
+    // A comma begins another pair, as in operator-sdk. Other kinds continue.
     let text = std::fs::read_to_string(watches(&space, more)).unwrap();
     let other = crate::harness::repository("tests/charts/objects");
     let other = format!("- group: test.tillerman.dev\n  version: v1\n  kind: Other\n  chart: {}\n", other.display());
@@ -202,7 +202,7 @@ fn is_refusal(line: &str) -> bool {
     entry["responseStatus"]["code"] == 422
 }
 
-/// All that an operator and the API server's audit log say of a namespace, without the Secrets.
+/// Everything that an operator and the API server's audit log say of a namespace, without the Secrets.
 fn told(space: &Space, operator: &Operator) -> Vec<(String, String)> {
     let mut texts = Vec::new();
     for object in ["webs.test.tillerman.dev", "events", "configmaps", "services"] {

@@ -50,7 +50,7 @@ pub struct Shared {
     database: Mutex<Database>,
     /// Members that the operator does not reach.
     cut: Mutex<BTreeSet<u32>>,
-    /// Where orders are announced, each with a way to let it go on.
+    /// Where orders are announced, each with a way to let it continue.
     announced: Mutex<Option<Sender<Announced>>>,
     /// How many questions have waited for the end of a database.
     questions: Mutex<u32>,
@@ -198,7 +198,7 @@ impl Shared {
         self.database.lock().unwrap()
     }
 
-    /// Announces an order, and waits until the test lets it go on.
+    /// Announces an order, and waits until the test lets it continue.
     async fn announce(&self, ordinal: u32, verb: &Verb, obeyed: bool) {
         let sender = self.announced.lock().unwrap().clone();
         let Some(sender) = sender else { return };

@@ -63,7 +63,7 @@ pub struct Database {
     set: String,
 }
 
-/// Keys of commits that are no client's begin here.
+/// Keys of commits that do not belong to a client begin here.
 const MARKER: u64 = 1 << 60;
 
 fn position(log: &[Write]) -> Position {
@@ -178,7 +178,7 @@ impl Database {
         }
     }
 
-    /// An agent obeys or refuses. A demotion is begun, and is over when nobody waits any more ([`Self::is_demoted`]).
+    /// An agent obeys or refuses. A demotion is begun, and is over when no client waits ([`Self::is_demoted`]).
     pub fn obey(&mut self, k: u32, verb: &Verb) -> Result<(), Refusal> {
         let Some((at, data)) = verb.order() else { return Ok(()) };
         let Some(member) = self.members.get_mut(&k) else { return refused(Reason::Failed, "it has gone") };

@@ -70,7 +70,7 @@ struct Shared {
     held: BTreeSet<String>,
     /// By uid of their pods.
     running: HashMap<String, Running>,
-    /// Nothing is started any more.
+    /// No more containers are started.
     closed: bool,
 }
 

@@ -16,7 +16,7 @@ pub fn signal(process: u32, signal: &str) -> bool {
     sent
 }
 
-/// Whether no thread of a process runs, or there is none any more.
+/// Whether no thread of a process runs, or the process has ended.
 fn has_stopped(process: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { return true };
     let state = |thread: std::fs::DirEntry| {

@@ -86,7 +86,7 @@ async fn write(endpoints: Vec<Endpoint>, prefix: String, written: Arc<Mutex<Writ
     let mut last: Option<Instant> = None;
     let mut number = 0_u64;
     for (url, options) in endpoints.iter().cycle() {
-        // One that cannot be connected to, or takes no password just now, is no reason to hurry.
+        // One that cannot be connected to, or takes no password just now, is not a reason to hurry.
         let connected = timeout(Duration::from_secs(3), Client::connect([url], options.clone())).await;
         let Ok(Ok(mut client)) = connected else {
             tokio::time::sleep(Duration::from_millis(20)).await;

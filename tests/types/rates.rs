@@ -1,4 +1,4 @@
-//! How many mistakes the types refuse, and how many values that are no mistakes.
+//! How many mistakes the types refuse, and how many correct values.
 
 #![expect(clippy::cast_precision_loss, reason = "counts are small")]
 
@@ -131,7 +131,7 @@ fn a_misspelt_key_is_warned_of() {
                 warned.push(format!("{} {}: {:?}", entry.name, file.name, keys));
             }
         }
-        // A letter of a key that templates use is left out; what then is a key of its own is no mistake.
+        // A letter of a key that templates use is left out; if the result is a different key of the templates, it is not a mistake.
         let is_used = |key: &str| entry.typed.uses(&[key.into()]).is_some();
         let keys = entry
             .defaults()

@@ -110,7 +110,7 @@ async fn begin(member: Arc<DatabaseMember>) {
     drop(guard);
 }
 
-/// Goes on as the primary until the operator, which sees that the pod ends, has made another member the primary. Nobody takes over while
+/// Continues as the primary until the operator, which sees that the pod ends, has made another member the primary. Nobody takes over while
 /// no member acknowledges, or if the operator is away.
 async fn hand_over(member: &Arc<DatabaseMember>, within: Duration) {
     let end = Instant::now() + within;

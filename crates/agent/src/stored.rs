@@ -45,7 +45,7 @@ impl Form {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Until {
-    /// All that were stored.
+    /// Everything that was stored.
     End,
     /// Before the first that began after this time, in seconds since 1970.
     Time(i64),

@@ -16,7 +16,7 @@ pub struct SigningArgs {
     provenance: Option<PathBuf>,
 }
 
-/// What they name.
+/// The files that they name.
 pub struct Signing {
     /// The key.
     pub key: SigningKey,

@@ -143,7 +143,7 @@ pub fn run(args: &ImageArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// All that the image depends on.
+/// Everything that the image depends on.
 fn recipe(args: &ImageArgs) -> Result<Recipe, CliError> {
     let name = ImageName::parse(&args.tag)?;
     let contents = if args.bare {

@@ -46,7 +46,7 @@ pub(super) fn matters(old: Option<&Cr>, new: &Cr) -> bool {
 }
 
 impl Cache {
-    /// Sets the needs of a custom resource. From then on a change of those is a change for it.
+    /// Sets the needs of a custom resource. After that, a change of those is a change for it.
     pub fn set_needs(&self, key: &ReleaseKey, needs: Vec<ReleaseKey>) {
         // Most need nothing, and have never needed anything.
         let mut inner = self.lock();

@@ -66,7 +66,7 @@ fn a_member_whose_volume_is_another_one_is_replaced_at_once() {
     assert!(removes(remembered(&mut world), 1));
     world.settle();
     assert!(world.now - began < deadline && world.latch.answered.len() == 3, "{:?}", world.latch);
-    // It is not known to have had another claim, it does not report that it has no data, or there would be no quorum.
+    // It is not known to have had another claim, it does not report that it has no data, because otherwise the quorum would be lost.
     unknown.latch.answered.remove(&1);
     assert!(waits(&remembered(&mut unknown)));
     let mut silent = World::grown(3);

@@ -463,7 +463,7 @@ fn a_requested_switch_over_that_is_not_safe_is_refused_with_the_reason() {
     assert!(request.why.unwrap().starts_with("db-2 does not follow the primary"));
 }
 
-/// Two of five acknowledge, and only they have all acknowledged writes. Another one acknowledges first, in the place of one of them.
+/// Two of five acknowledge, and only they have all acknowledged writes. A different one acknowledges first, in the place of one of them.
 #[test]
 fn a_member_that_does_not_acknowledge_is_admitted_before_it_takes_over() {
     let mut world = World::grown(5);

@@ -14,7 +14,7 @@ const LATER: i64 = 5;
 /// An event comes when something changes; this is for events that are lost.
 const LOOK: i64 = 30;
 
-/// All that a decision depends on.
+/// Everything that a decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The operations of the release.

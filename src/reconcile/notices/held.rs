@@ -1,4 +1,4 @@
-//! The state of a notice that is kept between its turns. All that must survive the operator is in the notice's status.
+//! The state of a notice that is kept between its turns. Everything that must survive the operator is in the notice's status.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -20,7 +20,7 @@ use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::observe::values::id;
 
-/// Reads all values of the release, including those of its sources. From then on the content of Secrets is masked.
+/// Reads all values of the release, including those of its sources. After that, the content of Secrets is masked.
 pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, Value>, Error> {
     let mut all = Map::new();
     let mut read: HashMap<(SourceKind, Arc<str>), Option<Value>> = HashMap::new();

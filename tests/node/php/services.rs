@@ -74,7 +74,7 @@ kubectl create secret generic cache --from-literal=password=battery0staple";
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// What stands in a text between two others.
+/// The part of a text between two others.
 fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     text.split(before).nth(1).and_then(|rest| rest.split(after).next()).unwrap_or_else(|| panic!("no {before}: {text}"))
 }

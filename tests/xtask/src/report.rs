@@ -32,7 +32,7 @@ pub struct StepReport {
     pub cases: Vec<Case>,
     /// Why it failed, where no test says so.
     pub why: Option<String>,
-    /// All that it printed, where it failed.
+    /// Everything that it printed, where it failed.
     pub output: Vec<String>,
     /// Only tests that had failed before were run.
     pub is_narrowed: bool,

@@ -194,7 +194,7 @@ fn shell(part: &'static Part, command: &str, limit: Duration, share: Share) -> D
 fn bash(command: &str) -> Command {
     let mut bash = Command::new("bash");
     bash.args(["-c", &format!("{PRELUDE}{command}")]).stdin(Stdio::piped()).process_group(0);
-    // Cargo sets these for xtask. Build scripts such as that of ring run again when one changes, and all that depends on them with it.
+    // Cargo sets these for xtask. Build scripts such as that of ring run again when one changes, and everything that depends on them with it.
     let of_xtask = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(of_xtask)) {
         bash.env_remove(name);
@@ -224,7 +224,7 @@ pub fn start_quietly(command: &str) -> Option<Child> {
     bash(command).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
 }
 
-/// Ends a command and all that it started.
+/// Ends a command and everything that it started.
 pub fn end_group(child: &mut Child) {
     let group = format!("-{}", child.id());
     // Nothing is left of the group in the usual case, and kill says so.

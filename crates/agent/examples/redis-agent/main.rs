@@ -127,7 +127,7 @@ fn create(member: &RedisMember) -> Result<(), String> {
     Ok(())
 }
 
-/// Goes on as the primary until the operator, which sees that the pod ends, has made another member the primary; then ends Redis. One
+/// Continues as the primary until the operator, which sees that the pod ends, has made another member the primary; then ends Redis. One
 /// whose writes are not all acknowledged is killed.
 async fn end(member: &Arc<RedisMember>) {
     let until = Instant::now() + (member.settings.grace / 3).min(Duration::from_secs(10));

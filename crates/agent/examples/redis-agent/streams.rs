@@ -76,7 +76,7 @@ impl Marker {
         }
     }
 
-    /// All that a member has.
+    /// Everything that a member has.
     pub fn position(&self, replication: &Replication, said: &Said) -> Position {
         let mut position = self.closed.clone();
         position.add(&self.stream, self.first, self.last(replication, said));

@@ -204,7 +204,7 @@ pub struct RenderedFiles {
 }
 
 impl RenderedFiles {
-    /// The manifests and hooks of the texts, in Helm's order. The error says which file is no YAML.
+    /// The manifests and hooks of the texts, in Helm's order. The error says which file is not YAML.
     pub fn sort(self) -> Result<Rendered, Diagnostic> {
         let order::Sorted { manifests, hooks, unknown } = order::sort(&self.texts).map_err(|problem| {
             let rendered = explain::rendered(&problem, &self.texts, &self.origins);
@@ -559,7 +559,7 @@ fn execute(
         } else {
             renderer.render(name, root)?
         };
-        // No manifest may have bytes that are no UTF-8, but `order` must see them to say so.
+        // No manifest may have bytes that are not UTF-8, but `order` must see them to say so.
         let text = String::from_utf8(text).unwrap_or_else(|e| order::escaped(name, e.as_bytes()));
         files.insert(name.clone(), text);
     }

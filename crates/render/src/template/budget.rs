@@ -120,7 +120,7 @@ impl Budget {
         is_running: false,
     };
 
-    /// All that the limits allow.
+    /// Everything that the limits allow.
     pub fn new(limits: Limits) -> Self {
         let (steps, memory) = (limits.steps.unwrap_or(u64::MAX), limits.memory.unwrap_or(u64::MAX));
         Self { steps, reserve: 0, memory, limits: (steps, memory), spent: None, stop: None, is_running: true }

@@ -130,7 +130,7 @@ impl World {
         self.cluster.list(of, &self.namespace, selector).await.map_err(CliError::new)
     }
 
-    /// All that a decision depends on.
+    /// Everything that a decision depends on.
     pub async fn look(&self) -> Result<SeenCluster, CliError> {
         let cluster = self.cluster().await?;
         let mut seen = SeenCluster::read(&cluster);

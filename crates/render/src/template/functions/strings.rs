@@ -74,7 +74,7 @@ fn trim_all(_: &Context, args: &[Value]) -> FnResult {
     if let Ok(s) = std::str::from_utf8(bytes(args, 1)) {
         return Ok(s.trim_matches(|c| set.contains(c)).into());
     }
-    // A byte that is no UTF-8 is taken for U+FFFD.
+    // A byte that is not UTF-8 is taken for U+FFFD.
     let is_cut = |c: char| set.contains(if text::is_escaped(c) { char::REPLACEMENT_CHARACTER } else { c });
     let text = text::escaped(bytes(args, 1));
     Ok(Value::str(&*text::unescaped(text.trim_matches(is_cut))))

@@ -35,7 +35,7 @@ pub fn verb_v(value: &Value) -> Result<Vec<u8>, FnError> {
     Ok(out)
 }
 
-/// The next character of a Go string, and how many bytes it takes; a byte that is no UTF-8 counts as one
+/// The next character of a Go string, and how many bytes it takes; a byte that is not UTF-8 counts as one
 /// U+FFFD, where Rust's lossy conversion makes one of several bytes.
 pub fn next_char(bytes: &[u8]) -> Option<(Result<char, u8>, usize)> {
     let first = *bytes.first()?;

@@ -30,7 +30,7 @@ pub fn write(value: &Value) -> Result<Vec<u8>, String> {
             None => writer.element(&other, 0)?,
         },
     }
-    // Bytes that are no UTF-8 stay as they are.
+    // Bytes that are not UTF-8 stay as they are.
     Ok(text::unescaped(&writer.out).into_owned())
 }
 

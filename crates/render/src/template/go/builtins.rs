@@ -227,7 +227,7 @@ fn js(text: &[u8]) -> Vec<u8> {
             '\\' | '\'' | '"' => out.extend([b'\\', rest[0]]),
             '<' | '>' | '&' | '=' => out.extend(format!("\\u00{:02X}", u32::from(c)).bytes()),
             _ if c < ' ' => out.extend(format!("\\u00{:02X}", u32::from(c)).bytes()),
-            // A byte that is no UTF-8 stays as it is.
+            // A byte that is not UTF-8 stays as it is.
             _ if c.is_ascii() || quote::is_print(c) => out.extend_from_slice(&rest[..width]),
             _ => out.extend(format!("\\u{:04X}", u32::from(c)).bytes()),
         }

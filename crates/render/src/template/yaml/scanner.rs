@@ -168,7 +168,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Goes on to a character of the same line, as go-yaml does by single characters, after each of which it makes
+    /// Continues to a character of the same line, as go-yaml does by single characters, after each of which it makes
     /// sure that `count` more are there.
     #[inline]
     pub(super) fn go_to(&mut self, to: usize, count: usize) -> Fallible<()> {
