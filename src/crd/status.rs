@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The fields that the operator reports about a custom resource. The API server checks the operator's own writes against it.
+/// What the operator reports about a custom resource. The API server checks the operator's own writes against it.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "the type is read by its schema only: the status is written as JSON")]

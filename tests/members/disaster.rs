@@ -46,8 +46,8 @@ async fn offered(cluster: &mut Cluster, survivor: u32) -> Box<str> {
     said.expect("it is offered")
 }
 
-/// Two of three are destroyed for good. Nothing is done until the user says so of this cluster and this revision; then the third goes
-/// on alone, the data of the others goes, and the cluster grows again, with everything that the third knew.
+/// Two of three are destroyed for good. Nothing is done until the user says so of this cluster and this revision; then the third
+/// continues alone, the data of the others goes, and the cluster grows again, with everything that the third knew.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_one_that_is_left_of_three_goes_on_alone_when_that_is_said() {
     for survivor in [2, 0] {

@@ -33,8 +33,8 @@ fn certificates(pods: &StatefulSet, ordinals: std::ops::Range<u32>) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// F21: peers get certificates, pod by pod, the leader's last: each is announced under its new URL before it restarts, and writes go
-/// on.
+/// F21: peers get certificates, pod by pod, the leader's last: each is announced under its new URL before it restarts, and writes
+/// continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn peers_go_from_http_to_https_pod_by_pod() {
     let mut cluster = Cluster::grown(3).await;

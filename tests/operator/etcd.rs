@@ -428,8 +428,8 @@ fn a_quorum_that_is_lost_for_good_is_recovered_from_the_survivor_when_the_user_s
     drop(operator);
 }
 
-/// When the custom resource goes nobody leaves. F24: over the claims that are left the same cluster comes back, if that is asked
-/// for.
+/// When the custom resource goes nobody leaves. F24: over the claims that are left the same cluster comes back, if that is
+/// requested.
 #[test]
 fn a_deletion_calls_no_member_and_kept_claims_are_the_same_cluster_again() {
     let (mut cluster, _operator) = Cluster::grown("etcddel", 3, &json!({}));
