@@ -75,7 +75,11 @@ fn of_delta(delta: &ObjectDelta, may_recreate: bool, masked: Masked<'_>) -> Vec<
             let changed = if field.before.is_some() { HIDDEN_CHANGE } else { HIDDEN };
             (field.before.as_ref().map(|_| HIDDEN.to_owned()), field.after.as_ref().map(|_| changed.to_owned()))
         } else {
-            (field.before.as_ref().map(|value| show(text(value))), field.after.as_ref().map(|value| show(text(value))))
+            let before = field.before.as_ref().map(|value| show(text(value)));
+            let after = field.after.as_ref().map(|value| show(text(value)));
+            // Only a secret in it changes.
+            let is_hidden = before == after;
+            (before, after.map(|text| if is_hidden { format!("{text} (changed)") } else { text }))
         };
         let effect = of_field(delta, field, may_recreate);
         (FleetEntry { effect, subject: subject.clone(), path: show(field.path.clone()), before, after }, None)
@@ -103,12 +107,17 @@ fn text(value: &Value) -> String {
 }
 
 fn is_other(text: &str) -> bool {
-    ["true", "false", "null"].contains(&text) || text.parse::<f64>().is_ok() || text.trim() != text
+    ["true", "false", "null"].contains(&text)
+        || text.parse::<f64>().is_ok()
+        || !text.contains('\n') && text.trim() != text
 }
 
 /// An object as YAML, without the data of a Secret.
 fn written(id: &ObjectId, body: &Value) -> String {
     let mut body = body.clone();
+    if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+        metadata.shift_remove("ownerReferences");
+    }
     if is_secret(id) {
         hide(None, Some(&mut body));
     }
@@ -154,6 +163,7 @@ mod tests {
     fn a_text_of_a_secret_elsewhere_is_masked() {
         let of = |text: &str| drawing("ConfigMap", json!({"data": {"a": text}}));
         assert_eq!(lines(of("x"), of("p: hunter22")), ["changed data.a x p: ****"]);
+        assert_eq!(lines(of("p: ****"), of("p: hunter22")), ["changed data.a p: **** p: **** (changed)"]);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub struct CaseEntries {
 /// Joins the entries of custom resources. The groups that hurt are first, the worst before the others.
 pub fn group(cases: &[CaseEntries]) -> Vec<FleetGroup> {
     let mut found = Collected::default();
-    // Names say nothing about a single custom resource that its own names do not.
+    // A single custom resource is shown with its own names.
     let marked: Vec<Vec<FleetEntry>> = if cases.len() > 1 { cases.iter().map(marked).collect() } else { plain(cases) };
     let raw: Vec<Vec<FleetEntry>> = cases.iter().zip(&marked).map(|(case, marked)| raw(case, marked)).collect();
     let (of_marked, of_raw) = (counts(&marked), counts(&raw));

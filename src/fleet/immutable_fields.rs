@@ -1,5 +1,5 @@
-//! The fields that the API server does not change, by kind (Kubernetes 1.36, `pkg/apis/*/validation`). Without a cluster nobody else can say
-//! so; a pass learns them from the API server's answer, see [`crate::plan::immutable`].
+//! The fields that the API server does not change, by kind (Kubernetes 1.36, `pkg/apis/*/validation`). A pass learns them from the API
+//! server's answer, see [`crate::plan::immutable`].
 
 use serde_json::{Value, json};
 

@@ -264,7 +264,7 @@ mod tests {
     use std::path::Path;
 
     const TEMPLATE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata:\n  \
-        a: {{ .Values.a | quote }}\n  r: {{ randAlphaNum 8 }}\n  n: {{ .Release.Namespace }}\n";
+        a: {{ .Values.a | quote }}\n  random: {{ randAlphaNum 8 }}\n  place: {{ .Release.Namespace }}\n";
 
     fn kind(more: &str) -> Kind {
         let text = format!("- group: example.com\n  version: v1\n  kind: Web\n  chart: web\n{more}");
@@ -294,17 +294,19 @@ mod tests {
 
     #[test]
     fn a_custom_resource_is_rendered_with_the_settings_of_its_kind() {
-        let kind = kind("  releaseSuffix: -web\n  targetNamespace: t\n  overrideValues: {a: y}\n");
+        let kind = kind("  releaseSuffix: -web\n  targetNamespace: t\n  overrideValues: {a: other}\n");
         let made = made(&kind, &cr(&json!({})), TEMPLATE, 1).unwrap();
         let [object] = made.objects.as_slice() else { panic!("{made:?}") };
         assert_eq!((object.id.namespace.as_deref(), &*object.id.name), (Some("t"), "app-web"));
-        assert_eq!((&object.body["data"]["a"], &object.body["data"]["n"]), (&json!("y"), &json!("t")));
+        assert_eq!((&object.body["data"]["a"], &object.body["data"]["place"]), (&json!("other"), &json!("t")));
         assert_eq!(object.body["metadata"]["labels"]["helm.sdk.operatorframework.io/chart"], "web");
     }
 
     #[test]
     fn only_allowed_annotations_count() {
-        let patch = "- {target: {kind: ConfigMap}, patch: [{op: add, path: /data/p, value: q}]}";
+        let patch =
+            json!([{"target": {"kind": "ConfigMap"}, "patch": [{"op": "add", "path": "/data/p", "value": "q"}]}]);
+        let patch = patch.to_string();
         let annotations = json!({"tillerman.dev/patches": patch, "tillerman.dev/release-name": "other"});
         let data = |more: &str| {
             let made = made(&kind(more), &cr(&annotations), TEMPLATE, 1).unwrap();

@@ -25,7 +25,7 @@ pub fn text(report: &FleetReport) -> String {
     let (hurting, others): (Vec<&FleetGroup>, Vec<&FleetGroup>) =
         report.groups.iter().partition(|group| group.effect.hurts());
     let mut sections = Vec::new();
-    for (title, groups) in [("What hurts", hurting), ("Other changes", others)] {
+    for (title, groups) in [("Changes that hurt", hurting), ("Other changes", others)] {
         for (number, group) in groups.into_iter().enumerate() {
             let title = if number == 0 { format!("\n### {title}\n") } else { String::new() };
             sections.push(title + &section(report, group));

@@ -72,6 +72,7 @@ impl FleetReport {
         let hurts = self.groups.iter().filter(|group| group.effect.hurts()).count();
         match self.groups.len() {
             0 => format!("{total}: nothing changes"),
+            all if same == 0 => format!("{total}: {}, {hurts} that hurt", counted(all, "change")),
             all => format!("{total}: {}, {hurts} that hurt; {same} without a change", counted(all, "change")),
         }
     }

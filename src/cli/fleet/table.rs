@@ -5,16 +5,16 @@ use crate::cli::common::table::table;
 use std::fmt::Write as _;
 
 /// Characters of a value.
-const LONGEST: usize = 60;
+const LONGEST: usize = 50;
 
 /// The report as a table, with a summary before it and random fields after it.
 pub fn text(report: &FleetReport) -> String {
-    let mut rows = vec![["EFFECT", "OBJECT", "CHANGE", "CUSTOM RESOURCES"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["EFFECT", "OBJECT", "CUSTOM RESOURCES", "CHANGE"].map(str::to_owned).to_vec()];
     for group in &report.groups {
         let mut head =
-            [group.effect.word().to_owned(), object(&group.subject), String::new(), report.members(&group.members)];
+            [group.effect.word().to_owned(), object(&group.subject), report.members(&group.members), String::new()];
         for field in &group.fields {
-            head[2] = values(field, LONGEST);
+            head[3] = values(field, LONGEST);
             rows.push(head.to_vec());
             head = [const { String::new() }; 4];
         }

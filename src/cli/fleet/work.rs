@@ -6,6 +6,7 @@ use crate::fleet::effect::Effect;
 use crate::fleet::findings::{FleetEntry, FleetSubject, WithBody, entries, is_secret};
 use crate::fleet::groups::CaseEntries;
 use crate::fleet::placeholders::Placeholders;
+use crate::kind::switches::DeletionPolicy;
 use crate::mask::{Masks, Secrets, Text};
 use crate::object::{Gvk, ObjectId};
 use crate::plan::immutable::is_allowed;
@@ -70,6 +71,7 @@ fn one(case: &FleetCase, capabilities: &Capabilities) -> CaseResult {
     let subject =
         FleetSubject { group: case.gvk.group.to_string(), kind: case.gvk.kind.to_string(), ..FleetSubject::default() };
     let masks = masks([&now, &then]);
+    result.entries.placeholders = placeholders(case, [&then, &now]);
     let whole = |effect: Effect, text: String| -> WithBody {
         let (path, before, after) = (String::new(), None, Some(text));
         (FleetEntry { effect, subject: subject.clone(), path, before, after }, None)
@@ -89,17 +91,27 @@ fn one(case: &FleetCase, capabilities: &Capabilities) -> CaseResult {
     result
 }
 
+/// The marks for the names of a custom resource and its release.
+fn placeholders(case: &FleetCase, sides: [&Option<Result<Rendered, Text>>; 2]) -> Placeholders {
+    let own = (&*case.id.0, &*case.id.1);
+    let owner = sides.into_iter().flatten().flatten().next().map(|rendered| &rendered.owner);
+    let release = owner.map_or(own, |owner| (&*owner.release_namespace, &*owner.release_name));
+    Placeholders::new(release, own)
+}
+
 /// Enters the differences of two renderings.
 fn compared(
     case: &FleetCase,
-    now: Option<Rendered>,
+    mut now: Option<Rendered>,
     then: Option<Rendered>,
     masks: &Masks<()>,
     result: &mut CaseResult,
 ) {
-    if let Some(Rendered { owner, .. }) = then.as_ref().or(now.as_ref()) {
-        let release = (&*owner.release_namespace, &*owner.release_name);
-        result.entries.placeholders = Placeholders::new(release, (&case.id.0, &case.id.1));
+    if let (Some((cr, served)), None, Some(now)) = (&case.now, &case.then, &mut now) {
+        let switches = served.kind.switches.read(&cr.annotations);
+        // Without the custom resource, its objects may stay.
+        let is_orphan = switches.is_ok_and(|switches| switches.deletion_policy == DeletionPolicy::Orphan);
+        now.drawing.objects.iter_mut().for_each(|object| object.is_kept |= is_orphan);
     }
     let drawing = |side: Option<Rendered>| side.map(|side| side.drawing).unwrap_or_default();
     let compared = compare(drawing(now), drawing(then));
