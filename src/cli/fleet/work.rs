@@ -63,6 +63,9 @@ fn one(case: &FleetCase, capabilities: &Capabilities) -> CaseResult {
         result.notes.push(format!("the operator no longer serves {what}: the objects stay as they are"));
         return result;
     }
+    if is_same(case) {
+        return result;
+    }
     let exists = case.now.is_some();
     let now = case.now.as_ref().map(|(cr, served)| rendered(cr, served, capabilities, true, &mut result.notes));
     let then = case.then.as_ref().map(|(cr, served)| rendered(cr, served, capabilities, exists, &mut result.notes));
@@ -89,6 +92,12 @@ fn one(case: &FleetCase, capabilities: &Capabilities) -> CaseResult {
     }
     demanded(case, &subject, &mut result);
     result
+}
+
+/// Whether nothing that a rendering depends on changes.
+fn is_same(case: &FleetCase) -> bool {
+    let (Some((cr, served)), Some((new, new_served))) = (&case.now, &case.then) else { return false };
+    Arc::ptr_eq(served, new_served) && cr == new
 }
 
 /// The marks for the names of a custom resource and its release.
