@@ -60,9 +60,9 @@ fn write_field(text: &mut String, field: &GroupField) {
         (None, None) => writeln!(text, "# {path}"),
         (None, Some(reason)) if path.is_empty() => writeln!(text, "# {}", line(reason)),
         (before, after) => {
-            let sides =
+            let mut sides =
                 [('-', before), ('+', after)].into_iter().filter_map(|(sign, side)| Some((sign, side.as_ref()?)));
-            sides.into_iter().try_for_each(|(sign, side)| writeln!(text, "{sign}{path}: {}", line(side)))
+            sides.try_for_each(|(sign, side)| writeln!(text, "{sign}{path}: {}", line(side)))
         }
     };
     if field.varies {
