@@ -13,6 +13,7 @@ mod dependency;
 mod diff;
 mod doctor;
 mod explain;
+mod fleet;
 mod history;
 mod image;
 mod init;
@@ -230,6 +231,13 @@ const ENTRIES: &[Entry] = &[
         about: "Show the changes that the next pass would make on the live cluster",
         flags: diff::DiffArgs::augment_args,
         run: |matches, _| Ok(diff::run(&diff::DiffArgs::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "fleet",
+        aliases: &[],
+        about: "Show the effect of a new chart, or of other values, on many custom resources",
+        flags: fleet::FleetArgs::augment_args,
+        run: |matches, _| Ok(fleet::run(&fleet::FleetArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "plan",

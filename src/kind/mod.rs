@@ -6,6 +6,7 @@ pub mod depends_on;
 pub mod dns;
 pub mod duration;
 pub mod ignore;
+pub mod intended;
 pub mod overrides;
 pub mod placement;
 pub mod rollout;

@@ -17,6 +17,7 @@
 //! - Numbers of up to five digits, truth values and common words (`admin`, `postgres`) are shown where they are not in quotes.
 
 mod dictionary;
+pub mod secret_data;
 mod text;
 
 use std::collections::HashMap;

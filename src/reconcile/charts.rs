@@ -212,14 +212,22 @@ impl Served {
 /// The budget for reading a chart, in addition to the limits on its files.
 const READING: budget::Limits = budget::Limits { steps: None, output: usize::MAX, memory: Some(256 << 20) };
 
-fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
+/// The chart of a kind, with the documents that its schema refers to. May take as long as a download.
+///
+/// # Errors
+/// Why it cannot be used, in a sentence.
+pub fn chart_of(kind: &Kind) -> Result<Chart, String> {
     if let Some(why) = &kind.unusable {
         return Err(why.clone());
     }
     let documents = Arc::new(schema_documents::load(&kind.schema_documents)?);
     let mut chart = read(&kind.chart, &kind.proof)?;
     chart.refer_to(&documents);
-    Ok(Arc::new(Loaded::of(chart, kind)))
+    Ok(chart)
+}
+
+fn load(kind: &Kind) -> Result<Arc<Loaded>, String> {
+    chart_of(kind).map(|chart| Arc::new(Loaded::of(chart, kind)))
 }
 
 /// Loads a chart from where it is. May take as long as a download.

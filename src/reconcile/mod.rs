@@ -19,6 +19,7 @@ mod memory;
 pub mod notices;
 mod notify;
 mod observe;
+pub mod offline;
 mod operations;
 pub mod panics;
 pub mod pass;

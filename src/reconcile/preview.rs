@@ -7,7 +7,6 @@
 //! - A dry run does not take over the fields that Helm owned, so a field that the chart has dropped may still be shown.
 //! - The steps of members and of operations follow what they observe in their applications. They are not asked here.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +29,7 @@ use super::{operations, scope};
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::kind::Kind;
+use crate::mask::secret_data::hide;
 use crate::mask::{Secrets, Text};
 use crate::members::drivers::Drivers;
 use crate::names;
@@ -49,11 +49,6 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// The uid of a custom resource that does not exist yet.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
-
-/// The placeholder for the data of a Secret.
-const HIDDEN: &str = "***";
-/// The same, where it changes.
-const HIDDEN_CHANGE: &str = "*** (changed)";
 
 /// The subject of a preview.
 pub struct PreviewTarget {
@@ -521,25 +516,6 @@ fn unmarked(mut object: Value) -> Value {
         }
     }
     object
-}
-
-/// Replaces the data of a Secret, so that one sees which keys there are and which of them change.
-fn hide(before: Option<&mut Value>, after: Option<&mut Value>) {
-    let mut was: BTreeMap<String, Value> = BTreeMap::new();
-    let each = |object: Option<&mut Value>, replace: &mut dyn FnMut(&str, &Value) -> &'static str| {
-        let Some(object) = object else { return };
-        for field in ["data", "stringData"] {
-            let Some(Value::Object(data)) = object.get_mut(field) else { continue };
-            for (key, value) in data {
-                *value = replace(key, value).into();
-            }
-        }
-    };
-    each(before, &mut |key, value| {
-        was.insert(key.to_owned(), value.clone());
-        HIDDEN
-    });
-    each(after, &mut |key, value| if was.get(key).is_some_and(|was| was != value) { HIDDEN_CHANGE } else { HIDDEN });
 }
 
 /// The state of a release for people.

@@ -289,6 +289,11 @@ fn the_pages_about_values_and_objects_can_be_followed() {
 }
 
 #[test]
+fn the_page_about_pull_requests_can_be_followed() {
+    check(&["docs/how-to/pull-requests.md"]);
+}
+
+#[test]
 fn the_page_about_notices_can_be_followed() {
     check(&["docs/how-to/notices.md"]);
 }

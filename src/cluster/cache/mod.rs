@@ -26,7 +26,8 @@ use super::cr::Cr;
 use super::gone::Gone;
 use super::readiness;
 use crate::kind::allow::Reach;
-use crate::kind::{Kind, dns, switches};
+use crate::kind::intended::{ReleaseSettings, intended_release};
+use crate::kind::{Kind, switches};
 use crate::object::{Gvk, ObjectId, RESOURCE_POLICY};
 use crate::release::hook_run::HookRun;
 use crate::release::inventory::{Inventory, Reference};
@@ -326,17 +327,12 @@ impl Inner {
     /// The release that a custom resource should have.
     fn wanted_release(&self, key: &ReleaseKey) -> Release {
         let cr = self.named.get(key).and_then(|key| self.crs.get(key));
-        let said = |name: &str| cr.and_then(|cr| cr.annotations.get(name)).map(|text| text.trim());
-        let of_kind = self.kinds.get(key.kind).map(|kind| &kind.releases);
-        let name = match (said(switches::RELEASE_NAME), of_kind.map_or("", |of_kind| &of_kind.suffix)) {
-            (Some(name), _) => name.into(),
-            (None, "") => Arc::clone(&key.name),
-            (None, suffix) => format!("{}{suffix}", key.name).into(),
-        };
-        // A text that is not a name is refused elsewhere.
-        let target = said(switches::TARGET_NAMESPACE).filter(|text| dns::is_label(text)).map(Into::into);
-        let target = target.or_else(|| of_kind.and_then(|of_kind| of_kind.namespace.clone()));
-        (target.unwrap_or_else(|| Arc::clone(&key.namespace)), name)
+        let settings = self.kinds.get(key.kind).map_or_else(ReleaseSettings::default, |kind| ReleaseSettings {
+            suffix: &kind.releases.suffix,
+            namespace: kind.releases.namespace.as_ref(),
+        });
+        let said = |name: &str| cr.and_then(|cr| cr.annotations.get(name)).map(|text| &**text);
+        intended_release(&key.namespace, &key.name, said, settings)
     }
 
     /// The same, unless there is a record of the release under another name or in another namespace.

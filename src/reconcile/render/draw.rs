@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::parse::parse;
 use super::patches;
-use crate::chart::floats;
+use crate::chart::{Chart, floats};
 use crate::harm;
 use crate::host::System;
 use crate::lookup::ClusterHost;
@@ -16,6 +16,7 @@ use crate::members::document::{self, Members};
 use crate::members::progress;
 use crate::members::substitute;
 use crate::object::Object;
+use crate::object::patch::Patch;
 use crate::plan::operations::document::Operations;
 use crate::reconcile::blocking::off;
 use crate::reconcile::context::Context;
@@ -23,8 +24,9 @@ use crate::reconcile::error::Error;
 use crate::reconcile::observe::lookups;
 use crate::reconcile::observe::observed::Observed;
 use crate::release::lookups::Lookups;
+use crate::release::owner::Owner;
 use crate::release::status_fields::{Known, StatusFields};
-use crate::render::{self, Limits, Options, Release, Rendered};
+use crate::render::{self, Capabilities, Limits, Options, Release, Rendered};
 use crate::telemetry::spans;
 
 /// Limits for the rendering of a chart. The largest public charts take a million steps and 1 MiB.
@@ -68,17 +70,27 @@ pub async fn draw(
     ctx: &Context,
 ) -> Result<Drawn, Error> {
     let (mut rendered, mut objects) = in_place(observed, values, release, surroundings, ctx).await?;
-    let members = members(&mut rendered, &objects, observed)?;
+    let members = members(&mut rendered, &objects, &observed.owner)?;
     if members.is_some() {
         let manifests = std::mem::take(&mut rendered.manifests);
         let parsed = off(move || (parse(&manifests), manifests)).await?;
         rendered.manifests = parsed.1;
         objects = parsed.0?;
     }
+    declared(rendered, objects, members, &observed.owner)
+}
+
+/// Reads the other declarations of a chart, of operations and of fields of the status.
+pub fn declared(
+    rendered: Rendered,
+    objects: Vec<Object>,
+    members: Option<Arc<Members>>,
+    owner: &Owner,
+) -> Result<Drawn, Error> {
     let operations = Operations::read(&rendered.unknown, &objects).map_err(Error::Manifest)?.map(Arc::new);
     let names: Vec<&str> =
         members.iter().flat_map(|members| members.sets.iter().map(|set| set.name.as_str())).collect();
-    let namespace = &observed.owner.release_namespace;
+    let namespace = &owner.release_namespace;
     let known = Known { objects: &objects, namespace, members: &names, facts: &progress::FACTS };
     let status_fields = StatusFields::read(&rendered.unknown, known).map_err(Error::Manifest)?.map(Arc::new);
     if let Some(fields) = &status_fields {
@@ -121,33 +133,56 @@ async fn in_place(
     let patches = observed.extras.patches.clone();
     ctx.renderer
         .run(&observed.key, move |stop| {
-            let mut values = values;
-            floats::restore(&mut values, &chart.chart);
             // The lookups of the chart belong to its rendering.
             let _entered = span.enter();
             let limits = if harm::is_unlimited() { UNLIMITED } else { LIMITS };
             let options = Options::new(host).limits(limits).until(stop.clone());
-            let rendered = render::render(&chart.chart, &values, &release, &capabilities, &options);
-            spans::rendered(&span, rendered.is_ok());
-            let mut rendered = rendered?;
-            rendered.manifests = patches::apply(rendered.manifests, &patches)?;
-            let objects = parse(&rendered.manifests)?;
-            Ok((rendered, objects))
+            let inputs = ChartInputs { chart: &chart.chart, release: &release, capabilities: &capabilities };
+            with_chart(inputs, values, &patches, &options, |is_rendered| spans::rendered(&span, is_rendered))
         })
         .await
 }
 
+/// The inputs of a rendering besides the values.
+#[derive(Clone, Copy)]
+pub struct ChartInputs<'a> {
+    /// The chart.
+    pub chart: &'a Chart,
+    /// The release.
+    pub release: &'a Release,
+    /// The capabilities of the API server.
+    pub capabilities: &'a Capabilities,
+}
+
+/// Renders a chart and patches the result. `is_rendered` hears whether the chart could be rendered.
+pub fn with_chart(
+    inputs: ChartInputs<'_>,
+    mut values: Map<String, Value>,
+    patches: &[Patch],
+    options: &Options,
+    is_rendered: impl FnOnce(bool),
+) -> Result<(Rendered, Vec<Object>), Error> {
+    let ChartInputs { chart, release, capabilities } = inputs;
+    floats::restore(&mut values, chart);
+    let rendered = render::render(chart, &values, release, capabilities, options);
+    is_rendered(rendered.is_ok());
+    let mut rendered = rendered?;
+    rendered.manifests = patches::apply(rendered.manifests, patches)?;
+    let objects = parse(&rendered.manifests)?;
+    Ok((rendered, objects))
+}
+
 /// Reads the declarations of the chart about members, and removes `replicas` from their stateful sets, so that neither
 /// the record nor the objects have it.
-fn members(rendered: &mut Rendered, objects: &[Object], observed: &Observed) -> Result<Option<Arc<Members>>, Error> {
+pub fn members(rendered: &mut Rendered, objects: &[Object], owner: &Owner) -> Result<Option<Arc<Members>>, Error> {
     if rendered.unknown.is_empty() && !objects.iter().any(|o| &*o.gvk.kind == document::KIND) {
         return Ok(None);
     }
-    let namespace = &observed.owner.release_namespace;
+    let namespace = &owner.release_namespace;
     let Some(members) = Members::read(&rendered.unknown, objects, namespace).map_err(Error::Manifest)? else {
         return Ok(None);
     };
-    if observed.owner.namespace.as_ref().is_some_and(|own| own != namespace) {
+    if owner.namespace.as_ref().is_some_and(|own| own != namespace) {
         let why = "the chart has members, and their Jobs and ConfigMaps belong to the custom resource: the release has \
                    to be in its namespace";
         return Err(Error::Manifest(format!("{why}, and not in {namespace}")));

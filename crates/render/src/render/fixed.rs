@@ -34,9 +34,15 @@ impl Fixed {
         Self { now, stream: Mutex::new(Stream { seed, block: 0 }), keeps_keys: false }
     }
 
+    /// The same host, for renderings that are only looked at: all RSA keys of a size are the same one.
+    #[must_use]
+    pub fn with_kept_keys(self) -> Self {
+        Self { keeps_keys: true, ..self }
+    }
+
     /// A host for renderings that are only looked at: all RSA keys of a size are the same one.
     pub fn for_a_look() -> Self {
-        Self { keeps_keys: true, ..Self::default() }
+        Self::default().with_kept_keys()
     }
 }
 
