@@ -149,7 +149,7 @@ fn guest_book(step: &dyn Fn(&str)) {
 
 fn etcd() {
     apply(
-        &json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster", "metadata": {"name": "db", "namespace": APPS},
+        &json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster", "metadata": {"name": "kv", "namespace": APPS},
         "spec": {"size": 1, "version": "3.6.16", "repository": "localhost/etcd", "storage": {"size": "1Gi"}}}),
     );
 }
@@ -230,7 +230,7 @@ fn releases_live_through_the_installation_the_upgrade_and_the_removal_of_tillerm
         &json!({"apiVersion": "installed.example.com/v1", "kind": "Leaf", "metadata": {"name": "leaf", "namespace": APPS},
         "spec": {"greeting": "one"}}),
     );
-    for what in ["phpapp/hello", "etcdcluster/db", "leaf.installed.example.com/leaf"] {
+    for what in ["phpapp/hello", "etcdcluster/kv", "leaf.installed.example.com/leaf"] {
         ready(what);
     }
     let there = pods();
@@ -309,7 +309,7 @@ fn releases_live_through_the_installation_the_upgrade_and_the_removal_of_tillerm
         None,
     );
     assert_eq!(kept.unwrap().lines().count(), 2);
-    kubectl_in(APPS, &["get", "etcdcluster/db", "leaf.installed.example.com/leaf"]).unwrap();
+    kubectl_in(APPS, &["get", "etcdcluster/kv", "leaf.installed.example.com/leaf"]).unwrap();
     assert_eq!(others(), there);
 
     from_the_bundle(&step);
