@@ -33,6 +33,7 @@ mod sign;
 mod snapshot;
 mod status;
 mod template;
+mod values;
 
 use crate::kind::go_bool;
 use crate::template::go::quote::quoted;
@@ -134,6 +135,13 @@ const ENTRIES: &[Entry] = &[
         about: "Show the values of a chart as a table",
         flags: explain::ExplainArgs::augment_args,
         run: |matches, _| Ok(explain::run(&explain::ExplainArgs::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "values",
+        aliases: &[],
+        about: "Show the values of a custom resource, and the source of each",
+        flags: values::ValuesArgs::augment_args,
+        run: |matches, _| Ok(values::run(&values::ValuesArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "crd",

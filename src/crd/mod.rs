@@ -35,6 +35,7 @@ pub use size::Cut;
 pub use status::{STATUS_REMEDY, StatusField, status_fault};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+pub use uses::usage;
 pub use write::json_schema;
 
 /// How much the types say.

@@ -9,6 +9,15 @@ use crate::template::go::usage::{Path, Usage};
 /// The values that the templates of a chart and of all its dependencies use, whether enabled or not. `None` for a
 /// minijinja chart. A file that does not parse is left out; rendering reports it.
 pub fn of_chart(chart: &Chart) -> Option<Usage> {
+    parsed(chart).map(|(usage, _)| usage)
+}
+
+/// As [`of_chart`], but nothing if a file does not parse: then values may be used that are not found.
+pub fn usage(chart: &Chart) -> Option<Usage> {
+    parsed(chart).filter(|(_, is_whole)| *is_whole).map(|(usage, _)| usage)
+}
+
+fn parsed(chart: &Chart) -> Option<(Usage, bool)> {
     if chart.is_minijinja() {
         return None;
     }
@@ -18,15 +27,16 @@ pub fn of_chart(chart: &Chart) -> Option<Usage> {
     files.sort_by_key(|file| std::cmp::Reverse((file.name.matches('/').count(), file.name.clone())));
     let mut set = TemplateSet::new(functions::table());
     let mut seen = std::collections::HashSet::new();
+    let mut is_whole = true;
     for file in &files {
         if seen.insert(&file.name) {
-            let _ = set.parse(&file.name, file.text);
+            is_whole &= set.parse(&file.name, file.text).is_ok();
         }
     }
     let is_partial = |name: &str| name.rsplit('/').next().is_some_and(|base| base.starts_with('_'));
     let executed = files.iter().filter(|file| file.is_executed && !is_partial(&file.name) && set.contains(&file.name));
     let entries: Vec<_> = executed.map(|file| (file.name.as_str(), file.path.clone())).collect();
-    Some(set.usage(&entries, &[]))
+    Some((set.usage(&entries, &[]), is_whole))
 }
 
 struct Template<'c> {

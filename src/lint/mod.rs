@@ -17,6 +17,7 @@ use crate::chart::{self, Chart, Values};
 use crate::render::{Diagnostic, Options};
 use std::fmt;
 use std::path::{Path, PathBuf};
+pub use unused::unread;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,6 +5,7 @@
 
 use super::LintReport;
 use crate::chart::{Chart, Values};
+use crate::crd;
 use crate::template::go::TemplateSet;
 use crate::template::go::usage::{Path, Usage};
 use crate::template::{functions, trace};
@@ -63,6 +64,70 @@ pub fn check(chart: &Chart, report: &mut LintReport) {
             report.warning(file, format!("line {}: values.yaml does not define `{path}`{meant}", place.line));
         }
     }
+}
+
+/// The values, as templates of the outermost chart see them, that no template of the chart or of its dependencies reads: the outermost
+/// keys of which nothing is read. `None` if a template does not parse, so that its values are not known.
+pub fn unread(chart: &Chart, values: &Values) -> Option<Vec<Path>> {
+    let mut usage = if chart.is_minijinja() { jinja(chart) } else { crd::usage(chart) }?;
+    let mut tables = Vec::new();
+    add_chart(chart, &Path::new(), &mut usage, &mut tables);
+    if usage.has_tpl {
+        let mut texts = Usage::default();
+        values.values().for_each(|value| add_texts(value, &mut texts));
+        add_files(chart, &mut texts);
+        // A text may be executed with the values of any chart.
+        for table in &tables {
+            usage.whole.extend(texts.whole.iter().map(|path| table.iter().chain(path).cloned().collect()));
+        }
+        usage.whole.extend(texts.whole);
+    }
+    let mut unused = Vec::new();
+    for (key, value) in values {
+        if !key.starts_with("x-") && !key.starts_with('.') {
+            add_unused(value, &mut vec![key.as_str().into()], &usage, &mut unused);
+        }
+    }
+    // The table of a dependency is not a value, and its global values are copies.
+    let is_value = |path: &Path| {
+        let is_copy = |table: &Path| {
+            path.strip_prefix(&**table).is_some_and(|rest| rest.first().is_some_and(|key| **key == *"global"))
+        };
+        !tables.contains(path) && !tables.iter().any(is_copy)
+    };
+    unused.retain(is_value);
+    Some(unused)
+}
+
+/// Adds the values that the dependencies of a chart are enabled by and export, and those of charts in minijinja.
+fn add_chart(chart: &Chart, path: &Path, usage: &mut Usage, tables: &mut Vec<Path>) {
+    let below = |keys: &str| path.iter().cloned().chain(keys.split('.').map(Box::from)).collect::<Path>();
+    for dependency in &chart.metadata.dependencies {
+        let conditions = dependency.condition.split(',').map(str::trim).filter(|condition| !condition.is_empty());
+        usage.touched.extend(conditions.map(below));
+        usage.whole.extend(dependency.tags.iter().map(|tag| vec!["tags".into(), tag.as_str().into()]));
+        let key = if dependency.alias.is_empty() { &dependency.name } else { &dependency.alias };
+        for import in &dependency.import_values {
+            let child = match import {
+                Value::String(name) => format!("exports.{name}"),
+                other => other["child"].as_str().unwrap_or_default().to_owned(),
+            };
+            usage.whole.insert(below(&format!("{key}.{child}")));
+        }
+    }
+    for subchart in crd::subcharts(chart) {
+        let table: Path = path.iter().cloned().chain([subchart.key.into()]).collect();
+        if subchart.chart.is_minijinja() || chart.is_minijinja() {
+            usage.whole.insert(table.clone());
+        }
+        add_chart(subchart.chart, &table, usage, tables);
+        tables.push(table);
+    }
+}
+
+fn add_files(chart: &Chart, usage: &mut Usage) {
+    chart.files.iter().for_each(|file| add_text(&String::from_utf8_lossy(&file.data), usage));
+    chart.dependencies.iter().for_each(|dependency| add_files(dependency, usage));
 }
 
 /// Keys that are not for the chart's own templates: dependencies, what all charts share, and places for YAML's anchors.

@@ -34,6 +34,7 @@ pub mod scope;
 mod shared;
 pub mod tasks;
 mod trust;
+pub mod value_layers;
 mod watch;
 
 pub use render::draw::LIMITS as RENDERING;

@@ -192,6 +192,48 @@ fn a_custom_resource_gets_the_values_of_an_earlier_revision_and_none_of_a_secret
 }
 
 #[test]
+fn values_name_their_sources_and_none_of_a_secret_is_shown() {
+    let space = Space::new("sourced");
+    let settings = "  allow: [valuesFrom]\n  overrideValues: {size: large}\n";
+    let watches = space.watches_with(&[("Other", "valued")], settings);
+    let _operator = space.operator(&watches, &[]);
+    space.kubectl(&["create", "secret", "generic", "login", "--from-literal=pw=hunter22"]).unwrap();
+    let sources = json!([{"kind": "Secret", "name": "login", "key": "pw", "targetPath": "password"}]);
+    let annotations = json!({"tillerman.dev/values-from": sources.to_string()});
+    space.apply_with("Other", "app", &annotations, &json!({"from": "a"}));
+    space.wait_field("other/app", "/status/release/revision", &json!(1));
+
+    let source = |document: &Value, name: &str| {
+        let rows = document["values"].as_array().unwrap().clone();
+        let row = rows.into_iter().find(|row| row["value"] == name).unwrap_or_else(|| panic!("{name}: {document}"));
+        (
+            row["source"].as_str().unwrap().to_owned(),
+            row["place"].as_str().unwrap().to_owned(),
+            row["effective"].clone(),
+        )
+    };
+    let with = |more: &[&str]| [&["values", "other/app", "--watches-file", path(&watches)], more].concat();
+    let all = run(&space, &with(&["-o", "json"])).json();
+    let of = |word: &str, place: &str, value: &str| (word.to_owned(), place.to_owned(), json!(value));
+    assert_eq!(source(&all, "mode"), of("default", "values.yaml:1", "ok"));
+    assert_eq!(source(&all, "from"), of("spec", "spec.from", "a"));
+    assert_eq!(source(&all, "size"), of("overrideValues", "watches.yaml", "large"));
+    assert_eq!(source(&all, "password"), of("valuesFrom", "Secret login, key pw", "****"));
+    // The record has no text of values.yaml.
+    let recorded = run(&space, &["values", "other", "app", "-o", "json"]).json();
+    assert_eq!(source(&recorded, "mode"), of("default", "values.yaml", "ok"));
+    assert_eq!(source(&recorded, "size").0, "default");
+
+    let why = done(&space, &with(&["--why", "password"]));
+    assert!(why.contains("overridden  default") && why.contains("values.yaml:4") && why.contains("****"), "{why}");
+    let objects = done(&space, &with(&["--objects", "password"]));
+    assert!(objects.contains("ConfigMap app is changed") && objects.contains("Secret app is changed"), "{objects}");
+    assert!(!(why + &objects + &all.to_string()).contains("hunter22"));
+    let refused = run(&space, &with(&["--as", "nobody", "--chart", path(&repository("tests/charts/valued"))]));
+    assert!(refused.code == 1 && refused.err.contains("forbidden"), "{refused:?}");
+}
+
+#[test]
 fn a_release_is_paused_resumed_and_asked_for_a_pass() {
     let space = Space::new("pause");
     let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);

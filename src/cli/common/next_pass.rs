@@ -92,7 +92,7 @@ pub fn asked(
 }
 
 /// Reads a custom resource from a file.
-fn read(path: &Path) -> Result<Value, CliError> {
+pub fn read(path: &Path) -> Result<Value, CliError> {
     let wrong = |why: String| CliError(format!("{}: {why}", path.display()));
     let mut text = Vec::new();
     if path == Path::new("-") {
@@ -141,7 +141,7 @@ async fn target(
 async fn chart(
     args: &AskArgs,
     exists: bool,
-    (namespace, release): &(String, String),
+    release: &(String, String),
     cluster: &Cluster,
 ) -> Result<Option<Arc<Loaded>>, CliError> {
     if let Some(path) = &args.chart {
@@ -150,16 +150,30 @@ async fn chart(
     if args.watches_file.is_some() {
         return Ok(None);
     }
-    let give = "give the chart with --chart or --watches-file";
-    if !exists || !is_label_value(release) {
-        return Err(CliError(format!("there is no release yet: {give}")));
+    if !exists {
+        return Err(no_release());
+    }
+    recorded(release, cluster).await.map(Arc::new).map(Some)
+}
+
+/// The remedy where there is no chart.
+const GIVE: &str = "give the chart with --chart or --watches-file";
+
+fn no_release() -> CliError {
+    CliError(format!("there is no release yet: {GIVE}"))
+}
+
+/// The chart in the record of the newest revision of a release: namespace and name.
+pub async fn recorded((namespace, release): &(String, String), cluster: &Cluster) -> Result<Loaded, CliError> {
+    if !is_label_value(release) {
+        return Err(no_release());
     }
     let kept = history(namespace, release, cluster)
         .await
-        .map_err(|e| CliError(line(&format!("{}; if you cannot read Secrets, {give}", e.whole()))))?;
-    let newest = kept.last().ok_or_else(|| CliError(format!("there is no release yet: {give}")))?;
+        .map_err(|e| CliError(line(&format!("{}; if you cannot read Secrets, {GIVE}", e.whole()))))?;
+    let newest = kept.last().ok_or_else(no_release)?;
     let revision = newest.revision.revision;
-    let wrong = |why: &str| CliError(line(&format!("the chart of revision {revision} cannot be used: {why}; {give}")));
+    let wrong = |why: &str| CliError(line(&format!("the chart of revision {revision} cannot be used: {why}; {GIVE}")));
     let record = newest.record.as_ref().map_err(|why| wrong(why))?;
     let mut loaded = Loaded::new(record.embedded_chart().map_err(|why| wrong(&why))?);
     if let Some(digest) = &newest.revision.chart {
@@ -170,5 +184,5 @@ async fn chart(
         "note: with the chart in the record of revision {revision}, and without the settings of the kind in \
          watches.yaml"
     );
-    Ok(Some(Arc::new(loaded)))
+    Ok(loaded)
 }

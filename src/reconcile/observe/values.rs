@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 
 use super::dependencies::Linked;
 use crate::bounds;
-use crate::chart::values;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::sources::Version;
 use crate::kind::annotations::Annotations;
@@ -18,6 +17,7 @@ use crate::object::patch::Patch;
 use crate::object::{Gvk, ObjectId};
 use crate::plan::situation::Refusal;
 use crate::reconcile::context::Context;
+use crate::reconcile::value_layers::override_values;
 use crate::release::digest::Hasher;
 use crate::release::owner::Owner;
 
@@ -62,7 +62,7 @@ pub fn gather(
     ctx: &Context,
 ) -> Extras {
     let kind = &ctx.kinds.get(key.kind).kind;
-    values::merge(values, kind.overrides.values.clone());
+    override_values(values, kind);
     let mut extras = Extras { sources: kind.values_from.clone(), patches: kind.patches.clone(), ..Extras::default() };
     let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
     match &own.sources {

@@ -5,13 +5,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use base64::Engine as _;
 use serde_json::{Map, Value};
 
-use crate::bounds;
-use crate::chart::values;
-use crate::cluster::discovery::Resource;
-use crate::kind::values_from;
 use crate::kind::values_from::{SourceKind, ValuesFrom};
 use crate::mask::Secrets;
 use crate::reconcile::blocking::off;
@@ -19,12 +14,13 @@ use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::observe::values::id;
+use crate::reconcile::value_layers::{SourcesSize, content, lay_over, resource, whole};
 
 /// Reads all values of the release, including those of its sources. After that, the content of Secrets is masked.
 pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, Value>, Error> {
     let mut all = Map::new();
     let mut read: HashMap<(SourceKind, Arc<str>), Option<Value>> = HashMap::new();
-    let mut size = Size::default();
+    let mut size = SourcesSize::default();
     for source in &observed.extras.sources {
         let id = (source.kind, Arc::clone(&source.name));
         if !read.contains_key(&id) {
@@ -57,12 +53,10 @@ pub async fn complete(observed: &Observed, ctx: &Context) -> Result<Map<String, 
         if source.kind == SourceKind::Secret {
             ctx.memory.masks.learn(&observed.key, secrets);
         }
-        result?;
+        result.map_err(Error::Values)?;
     }
     ctx.memory.masks.learn(&observed.key, Secrets::all_sources());
-    values::merge(&mut all, observed.extras.linked.clone());
-    values::merge(&mut all, observed.values.clone());
-    Ok(all)
+    Ok(whole(all, observed.extras.linked.clone(), observed.values.clone()))
 }
 
 /// Reads the sources to learn what to mask: the pass reports about a record that was rendered with them.
@@ -74,70 +68,7 @@ pub async fn learn(observed: &Observed, ctx: &Context) {
     }
 }
 
-/// The total number of bytes and values of the sources so far.
-#[derive(Default)]
-struct Size {
-    bytes: usize,
-    values: usize,
-}
-
-fn lay_over(
-    all: &mut Map<String, Value>,
-    source: &ValuesFrom,
-    content: &str,
-    secrets: &mut Secrets,
-    size: &mut Size,
-) -> Result<(), Error> {
-    // The parser's message would quote the content.
-    let wrong = |why: &str| Error::Values(format!("values-from: {source}: key {}: {why}", source.key));
-    let limit = bounds::ALL_SOURCES;
-    size.bytes += content.len();
-    if size.bytes > limit.bytes {
-        return Err(wrong(&format!("all sources together have more than {} bytes", limit.bytes)));
-    }
-    let Some(path) = &source.target_path else {
-        let read = bounds::SOURCE.reads(content.as_bytes(), || {
-            values::load(content.as_bytes()).map(Value::Object).map_err(|e| bounds::why(&e, "it is not values in YAML"))
-        });
-        let values = match read {
-            Ok(Value::Object(values)) => values,
-            Ok(_) => return Ok(()),
-            Err(why) => {
-                secrets.add(content);
-                return Err(wrong(&why));
-            }
-        };
-        values.values().for_each(|value| secrets.add_values(value));
-        size.values += values.values().map(|value| bounds::weigh(value).0).sum::<usize>();
-        if size.values > limit.values {
-            return Err(wrong(&format!("all sources together have more than {} values", limit.values)));
-        }
-        values::merge(all, values);
-        return Ok(());
-    };
-    secrets.add(content);
-    bounds::SOURCE.text(content.as_bytes()).map_err(|why| wrong(&why))?;
-    values_from::set_path(path, content, all)
-        .map_err(|_| Error::Values(format!("values-from: {source}: targetPath {path:?} cannot be set")))
-}
-
 async fn get(source: &ValuesFrom, observed: &Observed) -> Result<Option<Value>, Error> {
-    let plural = match source.kind {
-        SourceKind::Secret => "secrets",
-        SourceKind::ConfigMap => "configmaps",
-    };
     let id = id(source, &observed.owner);
-    let resource = Resource { gvk: id.gvk.clone(), plural: plural.into(), namespaced: true };
-    Ok(observed.cluster.get(&resource, &id).await?)
-}
-
-fn content(source: &ValuesFrom, object: &Value) -> Option<String> {
-    let text = object.get("data")?.get(&source.key)?.as_str()?;
-    match source.kind {
-        SourceKind::ConfigMap => Some(text.to_owned()),
-        SourceKind::Secret => {
-            let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
-            Some(String::from_utf8_lossy(&bytes).into_owned())
-        }
-    }
+    Ok(observed.cluster.get(&resource(source.kind), &id).await?)
 }

@@ -2,6 +2,7 @@
 
 pub mod floats;
 mod ignore;
+pub mod lines;
 mod load;
 mod metadata;
 pub mod pack;

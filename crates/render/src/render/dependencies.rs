@@ -28,6 +28,25 @@ impl<'a> ChartNode<'a> {
         Ok(node)
     }
 
+    /// As [`Self::resolve`], with the values of a copy of the chart: the dependencies have the names and are enabled as the values of the
+    /// chart itself say.
+    pub fn resolve_copy(chart: &'a Chart, user: &Map, copy: &'a Chart) -> Result<Self, TypeMismatch> {
+        let mut node = Self::all(chart);
+        node.enable(user, "")?;
+        node.read_values_of(copy);
+        node.import_values()?;
+        Ok(node)
+    }
+
+    fn read_values_of(&mut self, copy: &'a Chart) {
+        for dependency in &mut self.dependencies {
+            if let Some(below) = position(self.chart, dependency.chart).and_then(|at| copy.dependencies.get(at)) {
+                dependency.read_values_of(below);
+            }
+        }
+        self.chart = copy;
+    }
+
     fn all(chart: &'a Chart) -> Self {
         // Aliases multiply at each level. The budget reports a refusal at the next step.
         let spent = budget::work(64).and_then(|()| budget::make(1 << 10)).is_err();
@@ -134,6 +153,11 @@ impl<'a> ChartNode<'a> {
         self.imported = Some(values);
         Ok(())
     }
+}
+
+/// The position of a dependency among the charts of its parent.
+pub fn position(parent: &Chart, dependency: &Chart) -> Option<usize> {
+    parent.dependencies.iter().position(|chart| std::ptr::eq(chart, dependency))
 }
 
 /// Go's `%v` of an entry of `import-values`.

@@ -9,6 +9,7 @@ mod fixed;
 mod lint;
 mod objects;
 pub mod order;
+pub mod provenance;
 mod schema;
 
 use crate::chart::{Chart, File, Values};
