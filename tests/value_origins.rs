@@ -150,7 +150,7 @@ fn a_chain_has_all_sources_of_a_value() {
     let chart = parent();
     let given = given(&[
         json!({"db": {"size": 7}, "global": {"region": "us"}}),
-        json!({"db": {"size": null, "nested": {"y": 5}}}),
+        json!({"db": {"size": null, "nested": {"x": 5}}}),
     ]);
     let trace = ValueTrace::new(&chart, &given, &Options::default()).unwrap();
     let (root, db) = (|| ValueSource::Chart(vec![]), || ValueSource::Chart(vec![0]));
@@ -161,7 +161,7 @@ fn a_chain_has_all_sources_of_a_value() {
             "db.size",
             vec![place(db(), "size"), place(root(), "db.size"), place(low(), "db.size"), place(high(), "db.size")],
         ),
-        ("db.nested.y", vec![place(db(), "nested.y"), place(high(), "db.nested.y")]),
+        ("db.nested.x", vec![place(db(), "nested.x"), place(root(), "db.nested.x"), place(high(), "db.nested.x")]),
         ("db.drop", vec![place(db(), "drop"), place(root(), "db.drop")]),
         ("db.global.region", vec![place(root(), "global.region"), place(low(), "global.region")]),
         ("fromCache.port", vec![place(db(), "exports.out.port")]),

@@ -61,8 +61,11 @@ pub fn hold(observed: &Verified) -> Option<Applied> {
         Situation::New | Situation::Changed | Situation::Unfinished | Situation::RollBack(_) | Situation::Abandoned
     );
     let running = is_plan.then(|| running(observed)).flatten()?;
-    let waiting =
-        Waiting { what: Text::own(format!("the end of operation {}", running.name)), until: observed.facts.now + LOOK };
+    let waiting = Waiting {
+        what: Text::own(format!("the end of operation {}", running.name)),
+        until: observed.facts.now + LOOK,
+        hook: None,
+    };
     Some(Applied { waiting: Some(waiting), ..Applied::nothing(Verb::Rest) })
 }
 

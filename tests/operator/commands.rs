@@ -212,7 +212,8 @@ fn values_name_their_sources_and_none_of_a_secret_is_shown() {
             row["effective"].clone(),
         )
     };
-    let with = |more: &[&str]| [&["values", "other/app", "--watches-file", path(&watches)], more].concat();
+    let named = ["values", "other/app", "--watches-file", path(&watches)];
+    let with = |more: &[&'static str]| [&named[..], more].concat();
     let all = run(&space, &with(&["-o", "json"])).json();
     let of = |word: &str, place: &str, value: &str| (word.to_owned(), place.to_owned(), json!(value));
     assert_eq!(source(&all, "mode"), of("default", "values.yaml:1", "ok"));
@@ -229,7 +230,8 @@ fn values_name_their_sources_and_none_of_a_secret_is_shown() {
     let objects = done(&space, &with(&["--objects", "password"]));
     assert!(objects.contains("ConfigMap app is changed") && objects.contains("Secret app is changed"), "{objects}");
     assert!(!(why + &objects + &all.to_string()).contains("hunter22"));
-    let refused = run(&space, &with(&["--as", "nobody", "--chart", path(&repository("tests/charts/valued"))]));
+    let chart = repository("tests/charts/valued");
+    let refused = run(&space, &[&named[..], &["--as", "nobody", "--chart", path(&chart)]].concat());
     assert!(refused.code == 1 && refused.err.contains("forbidden"), "{refused:?}");
 }
 

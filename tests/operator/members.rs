@@ -55,6 +55,21 @@ fn well(_: &Pod) -> (i32, String) {
     (0, String::new())
 }
 
+/// A hook after the installation can need the members: they come up while it runs.
+#[test]
+fn members_come_up_while_a_hook_after_the_installation_runs() {
+    let space = Space::new("filled");
+    let _kubelet = Kubelet::of_members(&space, well);
+    let _operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
+    space.apply("Web", "a", &json!({"size": 2, "fill": true}));
+    space.wait_field("statefulset/a-db", "/spec/replicas", &json!(2));
+    let ready = space.condition("web/a", "Ready").unwrap();
+    assert_eq!(ready["message"], "waiting for post-install hook Job a-fill");
+    let go = r#"{"spec": {"suspend": false}}"#;
+    space.kubectl(&["patch", "job/a-fill", "--type=merge", "-p", go]).unwrap();
+    wait_size(&space, "a", 2);
+}
+
 /// 1 → 3 → 1, one at a time, each with its hooks in their order; claims go after the member has left.
 #[test]
 fn members_come_and_go_one_at_a_time_with_their_hooks_in_order() {

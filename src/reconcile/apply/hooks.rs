@@ -70,7 +70,8 @@ impl PlanRun<'_> {
             let until = HookRun::read(&hook.id.gvk, &object)
                 .filter(|run| run.outcome == HookOutcome::Running)
                 .map_or(0, |run| run.created + timeout);
-            self.waiting = Some(Waiting { what: Text::own(format!("{event} hook {}", hook.id)), until });
+            let what = Text::own(format!("{event} hook {}", hook.id));
+            self.waiting = Some(Waiting { what, until, hook: Some(event) });
         } else {
             self.note_run(index, event, Phase::Succeeded);
         }
@@ -204,7 +205,7 @@ impl PlanRun<'_> {
             Ok(Some(left)) => {
                 self.ctx.cache.wrote_object(&hook.id.gvk, &left);
                 let what = Text::own(format!("the end of {}, which an earlier hook made", hook.id));
-                self.waiting = Some(Waiting { what, until: jiff::Timestamp::now().as_second() + GOING });
+                self.waiting = Some(Waiting { what, until: jiff::Timestamp::now().as_second() + GOING, hook: None });
                 Ok(false)
             }
             Err(e) => Err(e.into()),

@@ -21,6 +21,7 @@ use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
 use crate::mask::Text;
 use crate::object::ObjectId;
+use crate::plan::hooks::HookEvent;
 use crate::plan::objects::is_ours;
 use crate::plan::{Desired, Plan, PlanStep, Verb, plan};
 use crate::release::inventory::Reference;
@@ -96,6 +97,8 @@ pub struct Waiting {
     pub what: Text,
     /// The latest time of the next look, in seconds since 1970.
     pub until: i64,
+    /// The event of the hook that it waits for, if that is a hook.
+    pub hook: Option<HookEvent>,
 }
 
 /// Carries out the plan.
@@ -253,7 +256,7 @@ impl<'a> PlanRun<'a> {
             },
             PlanStep::AwaitHook { hook, event, until } => {
                 let what = Text::own(format!("{event} hook {}", self.prepared.desired.hooks[*hook].id));
-                self.waiting = Some(Waiting { what, until: *until });
+                self.waiting = Some(Waiting { what, until: *until, hook: Some(*event) });
                 Ok(())
             }
             PlanStep::FinishHook { hook, event } => self.finish_hook(*hook, *event).await,
@@ -261,7 +264,7 @@ impl<'a> PlanRun<'a> {
             PlanStep::DeleteHook(hook) => self.delete_hook(*hook).await,
             PlanStep::MarkApplied(revision) => self.mark_applied(*revision).await,
             PlanStep::AwaitReady { until, what } => {
-                self.waiting = Some(Waiting { what: what.clone(), until: *until });
+                self.waiting = Some(Waiting { what: what.clone(), until: *until, hook: None });
                 Ok(())
             }
             PlanStep::FailReady(what) => Err(Error::NotReady(what.clone())),

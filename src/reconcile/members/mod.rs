@@ -29,6 +29,7 @@ use crate::members::driver::MemberDriver as _;
 use crate::members::jobs as decide_jobs;
 use crate::members::progress::{self, Doing, MembersStatus};
 use crate::plan::Verb;
+use crate::plan::hooks::HookEvent;
 use crate::plan::situation::Situation;
 use crate::release::record::Status;
 use executor::{STOPPED, SetPass, Stored};
@@ -68,6 +69,11 @@ pub async fn step(observed: &Verified, applied: &Applied, ctx: &Context) -> Resu
     if applied.dry_run.is_some() || applied.finished {
         return Ok(None);
     }
+    // All objects are applied. The hook can need members, for example to fill a database.
+    let is_installed = applied.waiting.as_ref().is_some_and(|waiting| waiting.hook == Some(HookEvent::PostInstall));
+    if is_installed && applied.error.is_none() && running(observed).is_none() {
+        return each(observed, &members, ctx).await.map(Some);
+    }
     // Only one plan runs at a time: members come and go when the operation has ended.
     if applied.error.is_some() || applied.waiting.is_some() || running(observed).is_some() {
         return keep(observed, ctx).await;
@@ -96,7 +102,7 @@ pub async fn before_deletion(observed: &Verified, ctx: &Context) -> Option<Appli
     let has_hook = || members.is_some_and(|members| members.hooks.iter().any(ScaleHook::is_before_deletion));
     if must_have_one(observed) && !has_hook() {
         let what = format!("a before-delete hook, which the chart does not have{MUST}{HELD}");
-        return held(Waiting { what: Text::own(what), until: observed.facts.now.saturating_add(NO_HOOK) });
+        return held(Waiting { what: Text::own(what), until: observed.facts.now.saturating_add(NO_HOOK), hook: None });
     }
     let members = members?;
     if observed.facts.switches.deletion_policy == DeletionPolicy::Orphan {
@@ -158,7 +164,11 @@ async fn before_deletion_of(
         (Doing::Done(what) | Doing::Waiting(what) | Doing::Stopped { why: what, .. }, after) => (what, after),
     };
     let after = after.map_or(0, |after| after.as_secs().cast_signed());
-    Ok(Some(Waiting { what: Text::own(format!("{what}{HELD}")), until: observed.facts.now.saturating_add(after) }))
+    Ok(Some(Waiting {
+        what: Text::own(format!("{what}{HELD}")),
+        until: observed.facts.now.saturating_add(after),
+        hook: None,
+    }))
 }
 
 /// Keeps databases with a primary at work while something else about the release is under way, or fails: a lost primary does not wait for

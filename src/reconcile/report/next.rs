@@ -62,7 +62,8 @@ pub fn following(observed: &Observed, done: &Done, ctx: &Context) -> Result<Next
         }
         None if let Some(waiting) = &done.applied.waiting => {
             let left = u64::try_from(waiting.until - jiff::Timestamp::now().as_second()).unwrap_or(0);
-            Ok(Next::After(Duration::from_secs(left)))
+            let members = done.members().and_then(|members| members.next);
+            Ok(Next::After(members.unwrap_or(Duration::MAX).min(Duration::from_secs(left))))
         }
         None if done.applied.verb == Verb::CreateCrds => Ok(Next::After(SOON)),
         // When the caches are complete, an event arrives. A Helm client, however, may have died without one.
