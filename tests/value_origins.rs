@@ -58,17 +58,19 @@ fn harsh(chart: &Chart) -> GivenValues {
     GivenValues { merged: merge(layers.clone()), layers, merge }
 }
 
+/// Removes the templates and the schema of a chart and of its dependencies.
+fn forget(chart: &mut Chart) {
+    chart.templates.clear();
+    chart.schema = None;
+    chart.dependencies.iter_mut().for_each(forget);
+}
+
 /// The values that a template of the chart sees.
 fn seen(chart: &Chart, values: &Values) -> Value {
     let probe = File { name: "templates/probe.yaml".into(), data: Arc::new(b"{{ toJson .Values }}".to_vec()) };
     let mut probed = Chart { templates: vec![probe], ..chart.clone() };
     probed.metadata.r#type = "application".into();
     probed.metadata.kube_version = String::new();
-    fn forget(chart: &mut Chart) {
-        chart.templates.clear();
-        chart.schema = None;
-        chart.dependencies.iter_mut().for_each(forget);
-    }
     probed.dependencies.iter_mut().for_each(forget);
     let options = Options::default().skip_schema(true);
     let rendered = files(&probed, values, &Release::new("a", "b"), &Capabilities::default(), &options);

@@ -186,7 +186,7 @@ mod tests {
     use crate::object::{Gvk, ObjectId};
     use serde_json::{Value, json};
 
-    fn object(api_version: &str, kind: &str, name: &str, data: Value) -> FleetObject {
+    fn object(api_version: &str, kind: &str, name: &str, data: &Value) -> FleetObject {
         let gvk = Gvk::from_api_version(api_version, kind);
         let id = ObjectId { gvk, namespace: Some("ns".into()), name: name.into() };
         let body = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "data": data});
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn objects_come_go_stay_and_change() {
-        let map = |name: &str, data: i32| object("v1", "ConfigMap", name, json!(data));
+        let map = |name: &str, data: i32| object("v1", "ConfigMap", name, &json!(data));
         let kept = FleetObject { is_kept: true, ..map("kept", 1) };
         let found = compared(
             &[map("same", 1), map("a", 1), map("gone", 1), kept],
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn an_object_in_another_version_of_its_group_is_the_same_object() {
-        let of = |version: &str| object(version, "HorizontalPodAutoscaler", "a", json!(1));
+        let of = |version: &str| object(version, "HorizontalPodAutoscaler", "a", &json!(1));
         let found = compared(&[of("autoscaling/v1")], &[of("autoscaling/v2")]);
         let expected = ("HorizontalPodAutoscaler a".to_owned(), Existence::Same, vec!["apiVersion".to_owned()]);
         assert_eq!(found, [expected]);
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn an_object_with_a_random_name_is_found_again() {
-        let job = |name: &str, data: i32| object("batch/v1", "Job", name, json!(data));
+        let job = |name: &str, data: i32| object("batch/v1", "Job", name, &json!(data));
         let drawing = |one: &str, other: &str, data: i32| FleetDrawing {
             objects: vec![job(one, data)],
             again: Some(vec![job(other, data)]),

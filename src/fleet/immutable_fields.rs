@@ -127,10 +127,13 @@ mod tests {
     use crate::object::Gvk;
     use serde_json::{Value, json};
 
+    /// Version, kind and path of a field, its value before and after, and whether it is immutable.
+    type Row = (&'static str, &'static str, &'static str, Option<Value>, Option<Value>, bool);
+
     #[test]
     fn fields_that_the_api_server_does_not_change_are_known() {
         let some = || Some(json!(1));
-        let table: [(&str, &str, &str, Option<Value>, Option<Value>, bool); 14] = [
+        let table: [Row; 14] = [
             ("apps/v1", "StatefulSet", "spec.serviceName", some(), Some(json!(2)), true),
             ("apps/v1", "StatefulSet", "spec.volumeClaimTemplates[data].spec", some(), None, true),
             ("apps/v1", "StatefulSet", "spec.template.spec.containers[a].image", some(), None, false),

@@ -39,12 +39,15 @@ mod tests {
     use crate::kind::switches::{RELEASE_NAME, TARGET_NAMESPACE};
     use std::sync::Arc;
 
+    /// Annotations, settings of the kind, and the expected namespace and name.
+    type Row<'a> = (&'a [(&'a str, &'a str)], ReleaseSettings<'a>, (&'a str, &'a str));
+
     #[test]
     fn annotations_win_over_the_kind_and_the_kind_over_the_custom_resource() {
         let target: Arc<str> = "t".into();
         let with = ReleaseSettings { suffix: "-web", namespace: Some(&target) };
         let none = ReleaseSettings::default();
-        let table: [(&[(&str, &str)], ReleaseSettings<'_>, (&str, &str)); 4] = [
+        let table: [Row<'_>; 4] = [
             (&[], none, ("ns", "app")),
             (&[], with, ("t", "app-web")),
             (&[(RELEASE_NAME, " own "), (TARGET_NAMESPACE, "there")], with, ("there", "own")),

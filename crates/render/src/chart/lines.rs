@@ -106,7 +106,8 @@ pub fn at<'v>(values: &'v Values, path: &[String]) -> Option<&'v serde_json::Val
 
 #[cfg(test)]
 mod tests {
-    use super::{lines, nearest};
+    use super::lines;
+    use std::fmt::Write as _;
 
     #[test]
     fn each_key_has_its_line() {
@@ -142,7 +143,7 @@ mod tests {
     fn aliases_that_multiply_end() {
         let mut text = "a0: &a0 {x: 1, y: 1}\n".to_owned();
         for n in 1..40 {
-            text += &format!("a{n}: &a{n} {{x: *a{0}, y: *a{0}}}\n", n - 1);
+            writeln!(text, "a{n}: &a{n} {{x: *a{0}, y: *a{0}}}", n - 1).unwrap();
         }
         assert!(lines(text.as_bytes()).len() < 100_000);
         assert!(lines(b"a: [").is_empty());
