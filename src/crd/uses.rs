@@ -12,7 +12,7 @@ pub fn of_chart(chart: &Chart) -> Option<Usage> {
     parsed(chart).map(|(usage, _)| usage)
 }
 
-/// As [`of_chart`], but nothing if a file does not parse: then values may be used that are not found.
+/// The values that the templates of a chart use; nothing if a file does not parse, because then not all of them are found.
 pub fn usage(chart: &Chart) -> Option<Usage> {
     parsed(chart).filter(|(_, is_whole)| *is_whole).map(|(usage, _)| usage)
 }

@@ -144,6 +144,11 @@ fn guest_book(step: &dyn Fn(&str)) {
         }
     });
     kubectl_in(APPS, &["delete", "phpapp/guestbook", "mysqlcluster/db", "--timeout=90s"]).unwrap();
+    eventually("the pods of the guest book are gone", || {
+        let is_of_it = |name: &String| name.starts_with("guestbook-") || name.starts_with("db-");
+        let left: Vec<String> = pods().into_keys().filter(is_of_it).collect();
+        if left.is_empty() { Ok(()) } else { Err(left.join(", ")) }
+    });
     step("the guest book and its database came and went");
 }
 

@@ -106,7 +106,7 @@ pub fn at<'v>(values: &'v Values, path: &[String]) -> Option<&'v serde_json::Val
 
 #[cfg(test)]
 mod tests {
-    use super::lines;
+    use super::{lines, nearest};
     use std::fmt::Write as _;
 
     #[test]
