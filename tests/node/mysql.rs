@@ -187,7 +187,6 @@ impl Drop for MySql {
 }
 
 /// The scripts of a new cluster are executed in the order of their names, and not again when a member comes.
-#[ignore = "it takes minutes: TEST=mysql::the_scripts TEST_ARGS=--ignored tests/node/run.sh"]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_scripts_of_a_new_cluster_are_executed_once() {
     let mut my = MySql::new("mysqlinitdb");
