@@ -560,6 +560,8 @@ fn a_schema_may_refer_to_files_of_the_operator_and_to_documents_that_nobody_has(
     );
     let _operator = space.operator(&space.file("watches.yaml", &(entry + &documents)), &[]);
     space.wait_field("configmap/app", "/data/size", &json!("3"));
+    // Until then the status is the one of the operator before.
+    space.wait("web/app", "Stalled", "False");
     space.apply("Web", "app", &json!({"size": 6}));
     let refused = space.wait("web/app", "Stalled", "True");
     assert!(refused["message"].as_str().unwrap().contains("maximum: got 6, want 5"), "{refused}");
