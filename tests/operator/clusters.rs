@@ -3,6 +3,7 @@
 
 use crate::harness::{Space, kubectl, repository};
 use crate::install;
+use crate::kubelet::Kubelet;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -36,6 +37,7 @@ fn feedback() -> Vec<(String, String)> {
 #[ignore = "needs Karmada's engine of scripts: part gitops"]
 fn tools_for_many_clusters_read_what_the_conditions_say() {
     let space = Space::new("clusters");
+    let _kubelet = Kubelet::of_pods(&space, "healthy-");
     install::define(&["phpapps.apps.tillerman.dev"]);
     let operator = space.operator(&install::watches(&space, &["php"]), &[]);
     for name in ["progressing", "healthy"] {
@@ -44,10 +46,6 @@ fn tools_for_many_clusters_read_what_the_conditions_say() {
         kubectl(&["apply", "-f", "-"], Some(&app.to_string())).unwrap();
         space.wait(&format!("phpapp/{name}"), "Deployed", "True");
     }
-    let available = json!({"status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
-        "availableReplicas": 1, "conditions": [{"type": "Available", "status": "True"}]}});
-    let patch = ["patch", "deployment/healthy", "--subresource=status", "--type=merge", "-p", &available.to_string()];
-    space.kubectl(&patch).unwrap();
     space.wait("phpapp/healthy", "Ready", "True");
 
     let read = |name: &str| space.get(&format!("phpapp/{name}")).unwrap();

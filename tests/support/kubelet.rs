@@ -49,6 +49,14 @@ impl Kubelet {
         })
     }
 
+    /// Pods whose name has this beginning get ready, and the others stay pending.
+    pub fn of_pods(space: &Space, beginning: &'static str) -> Self {
+        Self::with(space, move |pod| {
+            let is_ready = pod.metadata.name.as_ref().is_some_and(|name| name.starts_with(beginning));
+            is_ready.then(|| json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}))
+        })
+    }
+
     /// The status of pending pods; none: they stay so.
     pub fn with(space: &Space, status: impl Fn(&Pod) -> Option<Value> + Send + Sync + 'static) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
