@@ -156,7 +156,7 @@ async fn chart(
     recorded(release, cluster).await.map(Arc::new).map(Some)
 }
 
-/// The remedy where there is no chart.
+/// The remedy if there is no chart.
 const GIVE: &str = "give the chart with --chart or --watches-file";
 
 fn no_release() -> CliError {

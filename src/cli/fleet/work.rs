@@ -189,7 +189,7 @@ fn rendered(
     let again = first.is_random.then(|| render_offline(cr, settings, 2)).transpose()?;
     notes.extend(first.missing.iter().map(|source| format!("the values of {source} are not known here")));
     if first.has_looked_up {
-        notes.push("the chart looks objects of the cluster up, and finds nothing here".to_owned());
+        notes.push("the chart looks up objects of the cluster, and finds nothing here".to_owned());
     }
     if kind.switches.read(&cr.annotations).is_ok_and(|switches| switches.paused) {
         notes.push("it is paused: the operator makes the changes when the pause ends".to_owned());

@@ -90,7 +90,7 @@ impl<'n> Walk<'n, '_> {
         }
     }
 
-    /// The node that an alias stands for.
+    /// The node to which an alias refers.
     fn target(&mut self, node: &'n CommentedNode) -> &'n CommentedNode {
         let Content::Alias(name) = &node.content else { return node };
         self.aliases = self.aliases.saturating_sub(1);
