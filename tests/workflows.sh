@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 tests/cluster/build-tools.sh bundle
 "$TOOLS/actionlint" -shellcheck= -pyflakes=
 # shellcheck disable=SC2013
-for target in $(grep -hoE '\bmake [a-z-]+' .github/workflows/*.yml | cut -d' ' -f2 | sort -u); do
+for target in $(sed -nE 's/^[^#]*\brun: .*\bmake ([a-z-]+).*/\1/p' .github/workflows/*.yml | sort -u); do
 	grep -qE "^$target:" Makefile || { echo "make $target is in a workflow and not in the Makefile" >&2; exit 1; }
 done
 echo "workflows: no errors"

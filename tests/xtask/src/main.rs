@@ -26,7 +26,7 @@ const USAGE: &str = "usage: xtask [--share] [--jobs N] [--busy N] [--minutes N] 
   --jobs N   parts that run at the same time (default: 2)
   --busy N   busy loops that run beside the parts (default: 0)
   --minutes N  parts that have not begun so long after the start are left out
-  --compare  fail when a part takes more than twice as long as recorded
+  --compare  name the parts that take more than twice as long as recorded
   --record   write the seconds of the parts to tests/xtask/seconds.tsv
 parts:";
 
@@ -182,10 +182,10 @@ fn finish(options: &Options, reports: &[Report], unstable: &[Unstable]) -> ExitC
     }
     let passed: usize = reports.iter().map(Report::passed).sum();
     let mut failed: usize = reports.iter().map(Report::failed).sum();
+    // A warning: the time depends on what runs beside a part, and on the machine.
     if options.compare {
         for slow in report::slow(reports, &recorded) {
-            println!("error: {slow}");
-            failed += 1;
+            println!("warning: {slow}");
         }
     }
     print!("{}", report::unstable(unstable));
