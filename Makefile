@@ -201,7 +201,7 @@ fuzz-grids: fuzz-oracle ## compare whole grids of arguments, formats, tokens and
 # What `make bench` measures, in this order: WHO:N[:PHASE,...], see benches/operator/main.rs.
 RUNS ?= client:1000 tillerman:1000 client:1000 tillerman:1000:create client:1000 helm-operator:1000:create \
 	tillerman:100:create,rest,drift,spec,restart helm-operator:100:create,rest,drift,spec,restart
-BENCH = env RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" cargo bench --target $(HOST) --features cluster-tests --bench operator
+BENCH = env RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" cargo bench --target $(HOST) --bench operator
 
 .PHONY: bench
 bench: build ## measure the operator, helm-operator and a bare client, about 25 minutes; RUNS="tillerman:500 helm-operator:500" for others

@@ -2,7 +2,8 @@
 # Pushes a release that `make release` made: publish.sh FOLDER
 # IMAGE=registry.example.com/tillerman is the name with which it was made. The script pushes the images and the chart there; the other files
 # belong on the page of the release. SIGN_KEY is the key that signed it. PUSH_FLAGS are more flags of `tillerman image --push`, such as
-# --plain-http. The script refuses a tree with changes, a version that the registry already has, and a folder with an unsigned or changed file.
+# --plain-http. The script refuses a tree with changes, a version that the registry has with other content, and a folder with an unsigned or
+# changed file. After a push that failed half-way, run it again.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(realpath "${1:?usage: publish.sh FOLDER}")

@@ -4,7 +4,8 @@
 # AGENTS="TARGET=PROGRAM..." are the agents for MariaDB, which get a separate image, IMAGE-agent.
 # IMAGE=registry.example.com/tillerman is the name of the image in the registry. All files of the release use this name.
 # SIGN_KEY=FILE is a private key (P-256, PEM). Each file gets a signature, FILE.sigstore.json, and provenance.sigstore.json describes how all of
-# them were built. HELM_SIGN_KEY=NAME is the name of a GnuPG key: the chart gets a provenance file, which `helm verify` accepts.
+# them were built. HELM_SIGN_KEY=NAME is the name of a GnuPG key: the chart gets a provenance file, which `helm verify` accepts, and names the
+# key, whose public part becomes tillerman.gpg, a keyring for `helm verify --keyring`.
 # WITHOUT_IMAGE=1 leaves out the image, which needs static programs. The same sources and programs make the same files.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -79,6 +80,16 @@ named <"$here/install/base/operator.yaml" >"$work/operator.yaml"
 cp -r "$here/chart" "$work/tillerman"
 sed -i "s|^  repository: tillerman\(-agent\)\{0,1\}$|  repository: $image\1|" "$work/tillerman/values.yaml"
 named <"$work/tillerman/Chart.yaml" >"$work/Chart.yaml" && mv "$work/Chart.yaml" "$work/tillerman/Chart.yaml"
+if [ -n "${HELM_SIGN_KEY:-}" ]; then
+	gpg --batch --export "$HELM_SIGN_KEY" >"$out/tillerman.gpg"
+	fingerprint=$(gpg --batch --with-colons --fingerprint "$HELM_SIGN_KEY" | awk -F: '$1 == "fpr" { print $10; exit }')
+	repository=$(sed -n 's/^repository = "\(.*\)"/\1/p' "$here/../Cargo.toml" | head -1)
+	cat >>"$work/tillerman/Chart.yaml" <<-END
+	  artifacthub.io/signKey: |
+	    fingerprint: $fingerprint
+	    url: $repository/releases/download/v$version/tillerman.gpg
+	END
+fi
 archive "$work/tillerman" "$out/tillerman-$version.tgz"
 "$self" lint "$out/tillerman-$version.tgz" >"$work/lint" || { cat "$work/lint" >&2; exit 1; }
 

@@ -7,6 +7,7 @@ use crate::cli::common::signing::{SigningArgs, read};
 use crate::cli::common::streams::{ON_ERROR, print};
 use crate::image::manifest;
 use crate::source::SourceSettings;
+use crate::source::registry::push::ChartArtifact;
 use crate::source::registry::{Reference, is_oci};
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ pub struct PushArgs {
     /// A registry as `oci://REGISTRY/REPOSITORY`, below which the chart gets a repository with its name.
     #[arg(value_name = "REMOTE")]
     remote: String,
-    /// Refuse a version that the registry has.
+    /// Refuse a version that the registry has with other content. What an interrupted push left out is pushed.
     #[arg(long)]
     new: bool,
     #[command(flatten)]
@@ -47,11 +48,12 @@ pub fn run(args: &PushArgs) -> Result<(), CliError> {
     let settings = SourceSettings::from_env();
     let login = args.server.login()?;
     let registry = args.server.registry(&settings, &login, ON_ERROR)?;
-    if args.new && registry.has(&reference)? {
-        return Err(CliError(format!("{reference} is in the registry; --new refuses to replace it")));
+    let artifact = ChartArtifact::new(&metadata, &archive, provenance.as_deref());
+    let pushed = manifest(artifact.manifest.clone());
+    if args.new {
+        registry.refuse_other(&reference, &pushed.digest)?;
     }
-    let data = registry.push_chart(&reference, &metadata, &archive, provenance.as_deref())?;
-    let pushed = manifest(data);
+    registry.push_chart(&reference, &artifact)?;
     for (manifest, blobs) in
         signing.iter().flat_map(|signing| signing.key.attached(&pushed, signing.provenance.as_ref()))
     {

@@ -1,5 +1,5 @@
-//! Fields that Helm 4.3.1 ignores and a later Helm will carry out (HIP-0025: the order of resources and subcharts). A chart that has it changes its
-//! meaning when Helm is upgraded.
+//! What Helm 4.3.1 ignores or reads differently than a later Helm will: the order of resources and subcharts (HIP-0025), and `!` in
+//! `.helmignore`. A chart that has it changes its meaning when Helm is upgraded.
 
 use super::LintReport;
 use crate::template::yaml;
@@ -40,9 +40,18 @@ pub fn chartfile(document: &Value, file: &str, report: &mut LintReport) {
     }
 }
 
+/// Warns of lines of `.helmignore` that begin with `!`. Helm ignores all files that such a line does not match; Git, whose rules a later
+/// Helm takes over, keeps those that it matches.
+pub fn helmignore(text: &str, report: &mut LintReport) {
+    for line in text.lines().map(str::trim).filter(|line| line.starts_with('!')) {
+        let text = format!("'{line}' excludes all files with other names; a later Helm will read it as Git does: it keeps the files that it names");
+        report.warning(".helmignore", text);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{LintReport, annotations, chartfile};
+    use super::{LintReport, annotations, chartfile, helmignore};
     use serde_json::json;
 
     fn texts(report: &LintReport) -> Vec<String> {
@@ -67,5 +76,13 @@ mod tests {
         chartfile(&document, "Chart.yaml", &mut report);
         let all = texts(&report);
         assert!(all[0].contains("depends-on of dependency 'c'") && all[1].contains("CHART_V3"), "{all:?}");
+    }
+
+    #[test]
+    fn exceptions_of_helmignore_are_warned_of() {
+        let mut report = LintReport::default();
+        helmignore("# !none\n*.md\n !README.md\n", &mut report);
+        let all = texts(&report);
+        assert!(all.len() == 1 && all[0].contains("'!README.md' excludes all files"), "{all:?}");
     }
 }

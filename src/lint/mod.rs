@@ -135,6 +135,7 @@ fn check(folder: &Path, values: &Values, settings: &LintSettings) -> Result<Lint
     }
     let mut report = LintReport::default();
     chartfile::check(&absolute, &mut report);
+    later::helmignore(&std::fs::read_to_string(absolute.join(".helmignore")).unwrap_or_default(), &mut report);
     check_values(&absolute, values, settings, &mut report);
     let loaded = chart::load(&absolute).map_err(|e| e.to_string());
     templates::check(&absolute, &loaded, values, settings, &mut report);

@@ -45,7 +45,7 @@ pub struct ImageArgs {
     /// Push the image to its registry, with an SPDX document of its content.
     #[arg(long)]
     push: bool,
-    /// With --push: refuse a tag that the registry has.
+    /// With --push: refuse a tag that the registry has with other content. What an interrupted push left out is pushed.
     #[arg(long, requires = "push")]
     new: bool,
     #[command(flatten)]

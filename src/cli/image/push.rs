@@ -36,11 +36,11 @@ pub fn push(
         tag: name.tag.clone(),
         digest: String::new(),
     };
-    if is_new && registry.has(&reference)? {
-        return Err(CliError(format!("{reference} is in the registry; --new refuses to replace it")));
+    let top = images.top();
+    if is_new {
+        registry.refuse_other(&reference, &top.digest)?;
     }
     let mut count = Count { registry: &registry, reference: &reference, uploaded: 0, bytes: 0, all: 0 };
-    let top = images.top();
     let is_manifest =
         |media_type: &str| media_type.contains(".image.manifest.") || media_type.contains(".image.index.");
     let mut seen = BTreeSet::new();

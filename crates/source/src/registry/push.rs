@@ -22,6 +22,40 @@ pub enum Pushed {
     Uploaded,
 }
 
+/// A chart as a registry keeps it.
+pub struct ChartArtifact<'a> {
+    /// The manifest, which names all else by digests.
+    pub manifest: Vec<u8>,
+    config: Vec<u8>,
+    archive: &'a [u8],
+    provenance: Option<&'a [u8]>,
+}
+
+impl<'a> ChartArtifact<'a> {
+    /// Of an archive, and of its provenance file if there is one. `metadata` is the chart's, in JSON. The same input makes the same bytes.
+    pub fn new(metadata: &Value, archive: &'a [u8], provenance: Option<&'a [u8]>) -> Self {
+        let descriptor = |media_type: &str, data: &[u8]| json!({"mediaType": media_type, "digest": format!("sha256:{}", sha256(data)), "size": data.len()});
+        let config = metadata.to_string().into_bytes();
+        let mut layers = vec![descriptor(super::CHART, archive)];
+        layers.extend(provenance.map(|data| descriptor(super::PROVENANCE, data)));
+        let mut annotations = metadata["annotations"].as_object().cloned().unwrap_or_default();
+        for (name, value) in [
+            ("title", &metadata["name"]),
+            ("version", &metadata["version"]),
+            ("description", &metadata["description"]),
+            ("url", &metadata["home"]),
+            ("source", &metadata["sources"][0]),
+        ] {
+            if value.as_str().is_some_and(|text| !text.is_empty()) {
+                annotations.insert(format!("org.opencontainers.image.{name}"), value.clone());
+            }
+        }
+        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": descriptor(super::CONFIG, &config),
+            "layers": layers, "annotations": annotations});
+        Self { manifest: manifest.to_string().into_bytes(), config, archive, provenance }
+    }
+}
+
 impl Registry<'_> {
     /// Uploads a blob in one piece, unless the repository has it. `progress` hears how many bytes have left.
     ///
@@ -83,57 +117,31 @@ impl Registry<'_> {
         Ok(!answer.header("oci-subject").is_empty())
     }
 
-    /// Whether the repository has a manifest with the tag of a reference.
+    /// Makes sure that the tag of a reference leads to the manifest with this digest (`sha256:…`), or to nothing yet.
     ///
     /// # Errors
-    /// If the registry says neither.
-    pub fn has(&self, reference: &Reference) -> Result<bool, SourceError> {
+    /// If the tag has other content, or the registry does not say.
+    pub fn refuse_other(&self, reference: &Reference, digest: &str) -> Result<(), SourceError> {
         let link = self.link(reference, &format!("manifests/{}", reference.name()));
-        let answer = self.request(reference, "HEAD", &link, &[("accept", MANIFESTS)], None, &|_| {})?;
+        let answer = self.request(reference, "GET", &link, &[("accept", MANIFESTS)], None, &|_| {})?;
         match answer.status {
-            200 => Ok(true),
-            404 => Ok(false),
-            _ => Err(refusal("HEAD", &answer)),
+            404 => Ok(()),
+            200 if format!("sha256:{}", sha256(&answer.body)) == digest => Ok(()),
+            200 => fail(format!("{reference} is in the registry with other content, and is not replaced")),
+            _ => Err(refusal("GET", &answer)),
         }
     }
 
-    /// Pushes the archive of a chart, and its provenance file if there is one, as `helm push` does: to the repository with the chart's name
-    /// below `reference`, tagged with its version. `metadata` is the chart's, in JSON. Returns the reference, and the manifest.
+    /// Pushes a chart under the tag of a reference, as `helm push` does.
     ///
     /// # Errors
     /// If the registry refuses it.
-    pub fn push_chart(
-        &self,
-        reference: &Reference,
-        metadata: &Value,
-        archive: &[u8],
-        provenance: Option<&[u8]>,
-    ) -> Result<Vec<u8>, SourceError> {
-        let descriptor = |media_type: &str, data: &[u8]| json!({"mediaType": media_type, "digest": format!("sha256:{}", sha256(data)), "size": data.len()});
-        let config = metadata.to_string().into_bytes();
-        let mut layers = vec![descriptor(super::CHART, archive)];
-        layers.extend(provenance.map(|data| descriptor(super::PROVENANCE, data)));
-        let mut annotations = metadata["annotations"].as_object().cloned().unwrap_or_default();
-        for (name, value) in [
-            ("title", &metadata["name"]),
-            ("version", &metadata["version"]),
-            ("description", &metadata["description"]),
-            ("url", &metadata["home"]),
-            ("source", &metadata["sources"][0]),
-        ] {
-            if value.as_str().is_some_and(|text| !text.is_empty()) {
-                annotations.insert(format!("org.opencontainers.image.{name}"), value.clone());
-            }
-        }
-        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": descriptor(super::CONFIG, &config),
-            "layers": layers, "annotations": annotations})
-        .to_string()
-        .into_bytes();
-        for blob in [Some(config.as_slice()), Some(archive), provenance].into_iter().flatten() {
+    pub fn push_chart(&self, reference: &Reference, chart: &ChartArtifact) -> Result<(), SourceError> {
+        for blob in [Some(chart.config.as_slice()), Some(chart.archive), chart.provenance].into_iter().flatten() {
             self.push_blob(reference, blob, &|_| {})?;
         }
-        self.push_manifest(reference, &reference.tag, MANIFEST, &manifest)?;
-        Ok(manifest)
+        self.push_manifest(reference, &reference.tag, MANIFEST, &chart.manifest)?;
+        Ok(())
     }
 
     /// Puts a manifest that has a subject, and makes the subject lead to it: if the registry has no list of referrers
