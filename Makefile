@@ -132,7 +132,7 @@ test: protoc ## all tests: format, lints, unit, case, conformance, chart-source,
 
 .PHONY: test-full
 test-full: protoc ## the same, and the slow parts: comparison with the real helm-operator, faults, traces, the operator as a pod on a real node, demos
-	$(XTASK) $(MOST) upgrade mysql peer signatures gitops faults traces node walk demo
+	$(XTASK) $(MOST) upgrade mysql peer signatures reproducible gitops faults traces node walk demo
 
 .PHONY: ci
 ci: ## the tests of continuous integration: `make test` with CI=true

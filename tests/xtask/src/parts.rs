@@ -307,6 +307,15 @@ pub const PARTS: &[Part] = &[
         },
     },
     Part {
+        name: "reproducible",
+        about: "a second release, from another folder and environment, has the same bytes",
+        tools: &[],
+        release: true,
+        alone: true,
+        compiles: true,
+        steps: || vec![Step::whole("reproducible", "tests/reproducible.sh").within(7200)],
+    },
+    Part {
         name: "walk",
         about: "the commands of the tutorial on a real node, with charts of the corpus, beside operator-sdk's own way",
         tools: &["node", "members", "sources", "helm-operator", "operator-sdk"],
