@@ -14,6 +14,7 @@ pub mod filled;
 pub mod hooks;
 pub mod immutable;
 pub mod leave;
+pub mod object_run;
 pub mod objects;
 pub mod operations;
 pub mod reasons;

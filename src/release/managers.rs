@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::fields::Fields;
 use super::owned::{MANAGER, has_subresource, is_ours};
+use crate::object::metadata;
 
 /// Helm 4 applies under this name, and Helm 3 and its libraries update; helm-operator's is that of its binary.
 const HELM: [&str; 2] = ["helm", "helm-operator"];
@@ -15,6 +16,11 @@ const UNKNOWN: [&str; 2] = ["before-first-apply", "ancient-changes"];
 const HELM_MARK: &str = "/fieldsV1/f:metadata/f:annotations/f:meta.helm.sh~1release-name";
 /// kubectl, by its verbs. Its users copy and edit objects with that mark in them.
 const KUBECTL: &str = "kubectl";
+
+/// The entries of `metadata.managedFields` of an object.
+pub fn managed(object: &Value) -> &[Value] {
+    metadata(object).get("managedFields").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
 
 /// Whether fields need [`hand_over`]: without it they would stay when the chart drops them.
 pub fn needs_hand_over(managed: &[Value]) -> bool {

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::PlanRun;
-use super::objects::Notice;
 use crate::cluster::client::Returned;
 use crate::cluster::discovery::Resource;
 use crate::plan::crds::{CrdAction, Definition};
+use crate::plan::object_run::Notice;
 use crate::reconcile::error::Error;
 use crate::reconcile::render::crds::id;
 

@@ -22,6 +22,7 @@ use crate::cluster::discovery::Resource;
 use crate::mask::Text;
 use crate::object::ObjectId;
 use crate::plan::hooks::HookEvent;
+use crate::plan::object_run::Notice;
 use crate::plan::objects::is_ours;
 use crate::plan::{Desired, Plan, PlanStep, Verb, plan};
 use crate::release::inventory::Reference;
@@ -30,7 +31,7 @@ use crate::release::record::Record;
 use crate::release::secret;
 use crate::release::secret::Revision;
 use crate::release::status_fields::StatusFields;
-use objects::{AppliedObject, Notice, Objects};
+use objects::{AppliedObject, Objects};
 
 /// The work of a pass, and the data that it needs.
 pub struct Planned {
