@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::conditions::{ClusterCondition, conditions};
-use super::document::{DriverName, Set};
+use super::document::Set;
+use super::driver::DriverProfile;
+use super::drivers::Drivers;
 use super::primary::state::{ChangeKind, Latched};
 use super::workload::{Latch, Mode, Move, MoveKind, VolumeClaim, Workload};
 
@@ -36,9 +38,10 @@ pub struct MembersStatus {
     pub members: Map<String, Value>,
     /// `status.plan`; `None` keeps the previous one.
     pub plan: Option<Value>,
-    /// [`FACTS`], by document, of the sets that this pass looked at.
+    /// The facts ([`facts`]), by document, of the sets that this pass looked at.
     pub facts: BTreeMap<String, Map<String, Value>>,
-    /// Whether the status lists the pods and has the conditions of coreos' etcd-operator: it has one set, of etcd.
+    /// Whether the status lists the pods and has the conditions of coreos' etcd-operator
+    /// ([`DriverProfile::lists_pods`]).
     pub as_coreos: bool,
     /// coreos' conditions, if the status has them.
     pub conditions: Option<Vec<ClusterCondition>>,
@@ -66,11 +69,14 @@ impl MembersStatus {
     }
 
     /// Reads the previous status for these sets.
-    pub fn of(status: &Map<String, Value>, sets: &[Set]) -> Self {
+    pub fn of(status: &Map<String, Value>, sets: &[Set], drivers: &Drivers) -> Self {
         let mut report = Self::read(status);
-        let alone = sets.iter().filter(|set| set.driver == DriverName::PRIMARY);
+        let is = |set: &Set, of: fn(&DriverProfile) -> bool| {
+            drivers.get(set.driver.as_str()).is_some_and(|driver| of(driver.profile()))
+        };
+        let alone = sets.iter().filter(|set| is(set, |profile| profile.latches_alone));
         report.latched_alone = alone.map(|set| set.name.clone()).collect();
-        report.as_coreos = matches!(sets, [only] if only.driver == DriverName::ETCD);
+        report.as_coreos = matches!(sets, [only] if is(only, |profile| profile.lists_pods));
         if !report.as_coreos {
             report.members.retain(|_, members| members.is_object());
         }
@@ -83,8 +89,8 @@ impl MembersStatus {
     }
 }
 
-/// The facts about a set that a `Status` document can show.
-pub const FACTS: [&str; 13] = [
+/// The facts about a set that a `Status` document can show, with those of its driver ([`DriverProfile::facts`]).
+const FACTS: [&str; 11] = [
     "statefulSet",
     "size",
     "replicas",
@@ -96,12 +102,12 @@ pub const FACTS: [&str; 13] = [
     "phase",
     "currentVersion",
     "targetVersion",
-    "primary",
-    "safeToFailOver",
 ];
 
-/// The part of a set's entry about its application, by its driver: the primary's.
-pub const DETAILS: [&str; 6] = ["primary", "safeToFailOver", "unsafeBecause", "members", "lastChange", "switchOver"];
+/// All facts that a `Status` document can show, where a program has these drivers.
+pub fn facts(drivers: &Drivers) -> Vec<&'static str> {
+    FACTS.into_iter().chain(drivers.facts()).collect()
+}
 
 /// Lists of pods in `status.members`, as coreos' etcd-operator had them (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`).
 pub const LISTS: [&str; 2] = ["ready", "unready"];
@@ -264,33 +270,44 @@ pub fn enter(
 
 /// Enters the actions of a driver that keep the members of a set working, while something else is under way: the plan
 /// is that of the other.
-pub fn keep(report: &mut MembersStatus, set: &Set, latch: &Latch, doing: &Doing, details: Option<Map<String, Value>>) {
+pub fn keep(
+    report: &mut MembersStatus,
+    set: &Set,
+    profile: &DriverProfile,
+    latch: &Latch,
+    doing: &Doing,
+    said: Option<Map<String, Value>>,
+) {
     let before = report.members.get(&set.name).cloned();
     if let Some(Value::Object(entry)) = report.members.get_mut(&set.name) {
         entry.insert("latch".into(), json!(latch));
     }
-    detail(report, set, before.as_ref(), details);
+    detail(report, set, profile, before.as_ref(), said);
     if let Doing::Stopped { reason, why } = doing {
         report.unready = Some((*reason, why.clone()));
         report.stopped = true;
     }
 }
 
-/// Adds the driver's facts about the application to the report of [`enter`]. `None` keeps the facts of the entry
-/// `before`.
-pub fn detail(report: &mut MembersStatus, set: &Set, before: Option<&Value>, details: Option<Map<String, Value>>) {
+/// Adds what a driver says about its application to the report of [`enter`]. `None` keeps what the entry `before` says.
+pub fn detail(
+    report: &mut MembersStatus,
+    set: &Set,
+    profile: &DriverProfile,
+    before: Option<&Value>,
+    said: Option<Map<String, Value>>,
+) {
     let kept = || {
         let of = |name: &&str| Some(((*name).to_owned(), before?.get(name)?.clone()));
-        DETAILS.iter().filter_map(of).collect::<Map<String, Value>>()
+        profile.reports.iter().filter_map(of).collect::<Map<String, Value>>()
     };
-    let details = details.unwrap_or_else(kept);
+    let said = said.unwrap_or_else(kept);
     if let Some(facts) = report.facts.get_mut(&set.name) {
-        facts.extend(
-            details.iter().filter(|(name, _)| FACTS.contains(&name.as_str())).map(|(k, v)| (k.clone(), v.clone())),
-        );
+        let is_fact = |name: &str| FACTS.iter().chain(profile.facts).any(|fact| *fact == name);
+        facts.extend(said.iter().filter(|(name, _)| is_fact(name)).map(|(name, value)| (name.clone(), value.clone())));
     }
     if let Some(Value::Object(entry)) = report.members.get_mut(&set.name) {
-        entry.extend(details);
+        entry.extend(said);
     }
 }
 
@@ -327,28 +344,28 @@ fn verb(moving: &Move) -> &'static str {
 }
 
 /// Describes the change of a latch in words.
-pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
+pub fn describe_latch(stateful_set: &str, old: &Latch, new: &Latch) -> String {
     match (&old.moving, &new.moving) {
-        (None, Some(begun)) => format!("begin to {} {}-{}", verb(begun), set.target, begun.ordinal),
-        (Some(ended), None) => format!("{} {}-{}: done", verb(ended), set.target, ended.ordinal),
+        (None, Some(begun)) => format!("begin to {} {}-{}", verb(begun), stateful_set, begun.ordinal),
+        (Some(ended), None) => format!("{} {}-{}: done", verb(ended), stateful_set, ended.ordinal),
         _ if new.bootstrapped && !old.bootstrapped => match &new.cluster {
             Some(cluster) => format!("cluster {cluster} exists"),
-            None => format!("the first member of {} exists", set.target),
+            None => format!("the first member of {} exists", stateful_set),
         },
-        _ if new.primary != old.primary => describe_primary(set, old.primary.as_ref(), new.primary.as_ref()),
-        _ if new.recovery != old.recovery => describe_recovery(set, old, new),
+        _ if new.primary != old.primary => describe_primary(stateful_set, old.primary.as_ref(), new.primary.as_ref()),
+        _ if new.recovery != old.recovery => describe_recovery(stateful_set, old, new),
         _ if new.reclaimed != old.reclaimed => "record that writes are allowed again".to_owned(),
         _ if new.since != old.since || new.stale != old.stale => "record which members it waits for".to_owned(),
         _ if new.claims != old.claims || new.answered != old.answered => {
             "record which claims belong to members".to_owned()
         }
-        _ => format!("StatefulSet {} has {} replicas", set.target, new.replicas.unwrap_or_default()),
+        _ => format!("StatefulSet {} has {} replicas", stateful_set, new.replicas.unwrap_or_default()),
     }
 }
 
 /// Describes the member that takes writes and those that acknowledge them from now on.
-fn describe_primary(set: &Set, old: Option<&Latched>, new: Option<&Latched>) -> String {
-    let name = |ordinal: u32| format!("{}-{ordinal}", set.target);
+fn describe_primary(stateful_set: &str, old: Option<&Latched>, new: Option<&Latched>) -> String {
+    let name = |ordinal: u32| format!("{}-{ordinal}", stateful_set);
     let none = Latched::default();
     let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
     match (&old.change, &new.change) {
@@ -386,8 +403,8 @@ fn describe_primary(set: &Set, old: Option<&Latched>, new: Option<&Latched>) -> 
     }
 }
 
-fn describe_recovery(set: &Set, old: &Latch, new: &Latch) -> String {
-    let name = |ordinal: u32| format!("{}-{ordinal}", set.target);
+fn describe_recovery(stateful_set: &str, old: &Latch, new: &Latch) -> String {
+    let name = |ordinal: u32| format!("{}-{ordinal}", stateful_set);
     match (&old.recovery, &new.recovery) {
         (None, Some(begun)) => format!(
             "{} continues without the others, as requested ({}): writes that only they had acknowledged are lost",

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use etcd_client::Client;
+use futures::future::{BoxFuture, ready};
 use tillerman::chaos::record::Recorder;
-use tillerman::members::config_maps::ConfigMaps;
 use tillerman::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use tillerman::members::etcd::client::{Access, Tls};
 use tillerman::members::etcd::driver::Etcd;
 use tillerman::members::etcd::state::{Call, EtcdAction, EtcdSettings, NoSpace, ObservedEtcd};
+use tillerman::members::operator::{ConfigMapData, Operator};
 use tillerman::members::url::Pattern;
 use tillerman::members::workload::{Latch, WorkloadTarget};
 
@@ -24,7 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(240);
 
 pub struct Cluster {
     pub pods: StatefulSet,
-    pub driver: Etcd<Map>,
+    pub driver: Etcd,
+    pub config_map: Map,
     pub target: WorkloadTarget,
     pub latch: Latch,
     /// Everything that was done, in words.
@@ -46,14 +48,14 @@ impl Map {
     }
 }
 
-impl ConfigMaps for Map {
-    async fn read(&self) -> Result<Option<BTreeMap<String, String>>, String> {
-        Ok(self.0.lock().expect("nobody panicked").clone())
+impl Operator for Map {
+    fn read_config_map(&self) -> BoxFuture<'_, Result<Option<ConfigMapData>, String>> {
+        Box::pin(ready(Ok(self.0.lock().expect("nobody panicked").clone())))
     }
 
-    async fn write(&self, data: BTreeMap<String, String>) -> Result<(), String> {
+    fn write_config_map(&self, data: ConfigMapData) -> BoxFuture<'_, Result<(), String>> {
         *self.0.lock().expect("nobody panicked") = Some(data);
-        Ok(())
+        Box::pin(ready(Ok(())))
     }
 }
 
@@ -79,7 +81,8 @@ impl Cluster {
         };
         let access = Access { tls, user: None, timeout: Duration::from_secs(3) };
         Self {
-            driver: Etcd { settings, access, config_maps: Map::default() },
+            driver: Etcd { stateful_set: "e".to_owned(), settings, access },
+            config_map: Map::default(),
             target: WorkloadTarget::of(size),
             latch: Latch::default(),
             pods,
@@ -117,7 +120,7 @@ impl Cluster {
     }
 
     pub fn tick(&mut self) {
-        self.pods.config_map = self.driver.config_maps.0.lock().expect("nobody panicked").clone().unwrap_or_default();
+        self.pods.config_map = self.config_map.0.lock().expect("nobody panicked").clone().unwrap_or_default();
         self.pods.tick(now());
     }
 
@@ -125,7 +128,7 @@ impl Cluster {
     pub async fn look(&mut self) -> (ObservedEtcd, MemberStep<EtcdAction>) {
         self.tick();
         let workload = self.pods.workload();
-        let observed = self.driver.observe(&workload, &self.latch).await;
+        let observed = self.driver.observe(&workload, &self.latch, &self.config_map).await;
         let step = self.driver.decide(&workload, &observed, &self.target, &self.latch, now());
         (observed, step)
     }
@@ -165,7 +168,7 @@ impl Cluster {
             }
             MemberStep::Act(action) => {
                 let what = self.driver.describe(&action);
-                match self.driver.act(action).await {
+                match self.driver.act(&action, &self.config_map).await {
                     ActionOutcome::Done => {
                         self.done.push(what);
                         self.latch = then.unwrap_or_else(|| self.latch.clone());

@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 use super::decide::is_safe_to_fail_over;
 use super::state::{ChangeKind, Latched, ObservedPrimary, PrimaryChange, PrimarySettings};
 use crate::agent::contract::{MemberState, Role};
+use crate::members::driver::{MemberSight, Sight};
 use crate::members::workload::{Latch, Workload};
 
-/// The details of the entry in `status.members` ([`DETAILS`](crate::members::progress::DETAILS)). A value that is not known is null,
+/// The report in the entry of `status.members` ([`DriverProfile::reports`](crate::members::driver::DriverProfile)). A value that is not known is null,
 /// or absent.
 pub fn report(
     settings: &PrimarySettings,
@@ -40,32 +41,6 @@ pub fn report(
         details.insert("switchOver".into(), shown);
     }
     details
-}
-
-/// The metrics of a cluster.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sight {
-    /// Whether another member can take over; `None` if there is only one.
-    pub safe: Option<bool>,
-    /// Whether the primary takes writes, and as many members acknowledge as commits wait for.
-    pub takes_writes: bool,
-    /// When another member became the primary, in seconds since 1970.
-    pub last_change: Option<i64>,
-    /// The members, by ordinal.
-    pub members: Vec<MemberSight>,
-}
-
-/// The metrics of a member.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MemberSight {
-    /// Its pod.
-    pub pod: String,
-    /// Its role.
-    pub role: &'static str,
-    /// Whether its agent answers.
-    pub answers: bool,
-    /// How far it lags behind, in seconds; `None` if that is unknown, or if it is not a replica.
-    pub lag: Option<f64>,
 }
 
 /// The metrics of a cluster.
