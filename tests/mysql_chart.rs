@@ -291,7 +291,7 @@ fn certificates_come_from_the_chart_from_cert_manager_or_from_others() {
     assert_eq!((secrets(&theirs).len(), mounted(&theirs)), (0, json!("m")));
     let rendered = World::default().try_render(&given).unwrap();
     let members = Members::read(&rendered.unknown, &objects(&rendered), "ns", &Drivers::new()).unwrap().unwrap();
-    let document = PrimaryDocument::read(&members.sets[0].primary, "my").unwrap();
+    let document = PrimaryDocument::read(&members.sets[0].settings.fields(), "my").unwrap();
     assert_eq!(document.tls_secret.as_deref(), Some("o"));
 }
 

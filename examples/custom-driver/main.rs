@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use tillerman::members::driver::{ActionOutcome, Connection, DriverProfile, MemberDriver, MemberStep};
 use tillerman::members::drivers::Drivers;
 use tillerman::members::operator::Operator;
-use tillerman::members::workload::{Latch, Mode, Workload, WorkloadTarget};
+use tillerman::members::workload::{Latch, Mode, NoFacts, Workload, WorkloadTarget};
 
 /// The time until the next pass if no pod changes: Redis does not report when a replica has caught up.
 const SOON: Duration = Duration::from_millis(500);
@@ -31,6 +31,9 @@ struct Redis {
     /// The address of a pod, with `$(POD)` and `$(ORDINAL)`.
     address: String,
 }
+
+/// The latch: its identity of the cluster is the ordinal of the primary.
+type RedisLatch = Latch<NoFacts>;
 
 /// An action on Redis.
 enum Action {
@@ -51,6 +54,7 @@ impl MemberDriver for Redis {
     /// The address.
     type Settings = String;
     type Memory = ();
+    type Facts = NoFacts;
     /// By ordinal. Members that do not answer are left out.
     type Observed = BTreeMap<u32, Replication>;
     type Action = Action;
@@ -69,7 +73,7 @@ impl MemberDriver for Redis {
         Ok(Self { address })
     }
 
-    async fn observe(&self, workload: &Workload, _latch: &Latch, _operator: &dyn Operator) -> Self::Observed {
+    async fn observe(&self, workload: &Workload, _latch: &RedisLatch, _operator: &dyn Operator) -> Self::Observed {
         let mut seen = BTreeMap::new();
         for ordinal in
             workload.pods.iter().filter(|(_, pod)| pod.ready && !pod.terminating).map(|(ordinal, _)| *ordinal)
@@ -86,9 +90,9 @@ impl MemberDriver for Redis {
         workload: &Workload,
         seen: &Self::Observed,
         target: &WorkloadTarget,
-        latch: &Latch,
+        latch: &RedisLatch,
         _now: i64,
-    ) -> MemberStep<Action> {
+    ) -> MemberStep<Action, NoFacts> {
         let (size, replicas) = (target.size, workload.replicas);
         let wait = |why: String| MemberStep::Wait { why, after: SOON };
         if target.mode != Mode::Run {
@@ -102,7 +106,11 @@ impl MemberDriver for Redis {
             if !seen.contains_key(&0) {
                 return wait("the first pod to answer".to_owned());
             }
-            return MemberStep::Latch(Latch { bootstrapped: true, cluster: Some("0".to_owned()), ..latch.clone() });
+            return MemberStep::Latch(RedisLatch {
+                bootstrapped: true,
+                cluster: Some("0".to_owned()),
+                ..latch.clone()
+            });
         };
         // It has handed over, and the status does not show it yet.
         if let Some(Replication::Replica { of, .. }) = seen.get(&primary)
@@ -110,7 +118,7 @@ impl MemberDriver for Redis {
         {
             return match seen.get(&new) {
                 Some(Replication::Primary) => {
-                    MemberStep::Latch(Latch { cluster: Some(new.to_string()), ..latch.clone() })
+                    MemberStep::Latch(RedisLatch { cluster: Some(new.to_string()), ..latch.clone() })
                 }
                 _ => wait(format!("pod {new} to take over from pod {primary}")),
             };

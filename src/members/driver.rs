@@ -2,21 +2,24 @@
 //! application; the operator acts on the StatefulSet.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::document::{ScaleHook, Set};
 use super::operator::Operator;
 use super::secret::Secret;
-use super::workload::{Latch, Workload, WorkloadTarget};
+use super::workload::{Latch, StoredFacts, Workload, WorkloadTarget};
 use crate::release::owner::Owner;
 
 /// The single step of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MemberStep<A> {
+pub enum MemberStep<A, O = StoredFacts> {
     /// Nothing: everything is as it should be.
     Quiet,
     /// Nothing yet.
@@ -35,7 +38,7 @@ pub enum MemberStep<A> {
         why: String,
     },
     /// Store this latch in the status, and do nothing else.
-    Latch(Latch),
+    Latch(Latch<O>),
     /// Set the number of replicas of the StatefulSet. [`Latch::replicas`] is written first, so that a pass that finds
     /// fewer replicas knows that another client has lowered them.
     Scale(u32),
@@ -79,18 +82,18 @@ pub enum MemberStep<A> {
         /// The action.
         action: A,
         /// The latch.
-        latch: Latch,
+        latch: Latch<O>,
     },
 }
 
-impl<A> MemberStep<A> {
-    /// The same step for another type of actions.
-    pub fn map<B>(self, other: impl FnOnce(A) -> B) -> MemberStep<B> {
+impl<A, O: Serialize> MemberStep<A, O> {
+    /// The same step for another type of actions, with the latch as the status has it.
+    pub fn untyped<B>(self, other: impl FnOnce(A) -> B) -> MemberStep<B> {
         match self {
             Self::Quiet => MemberStep::Quiet,
             Self::Wait { why, after } => MemberStep::Wait { why, after },
             Self::Stop { reason, why } => MemberStep::Stop { reason, why },
-            Self::Latch(latch) => MemberStep::Latch(latch),
+            Self::Latch(latch) => MemberStep::Latch(latch.untyped()),
             Self::Scale(replicas) => MemberStep::Scale(replicas),
             Self::Only(ordinal) => MemberStep::Only(ordinal),
             Self::DeleteClaim { name, uid } => MemberStep::DeleteClaim { name, uid },
@@ -98,7 +101,7 @@ impl<A> MemberStep<A> {
             Self::EvictPod { ordinal, uid } => MemberStep::EvictPod { ordinal, uid },
             Self::LabelPod { ordinal, uid, role } => MemberStep::LabelPod { ordinal, uid, role },
             Self::Act(action) => MemberStep::Act(other(action)),
-            Self::ActThen { action, latch } => MemberStep::ActThen { action: other(action), latch },
+            Self::ActThen { action, latch } => MemberStep::ActThen { action: other(action), latch: latch.untyped() },
         }
     }
 }
@@ -143,7 +146,7 @@ pub struct DriverProfile {
     /// It runs the scale hooks of the chart ([`Connection::hooks`]).
     pub runs_hooks: bool,
     /// The most steps of a pass. Only steps that change nothing of the StatefulSet, its pods and its claims are followed
-    /// by another one in the same pass.
+    /// by a further step in the same pass.
     pub steps: u32,
     /// How often members at rest are checked; `None` for never.
     pub rest: Option<RestPeriod>,
@@ -255,15 +258,15 @@ pub struct DriverEvent {
 
 /// What happened in a pass.
 #[derive(Debug)]
-pub enum Happened<'a, A> {
+pub enum Happened<'a, A, O = StoredFacts> {
     /// An action is done.
     Acted(&'a A),
     /// The latch of the status has changed.
     Latched {
         /// As it was.
-        before: &'a Latch,
+        before: &'a Latch<O>,
         /// As it is.
-        after: &'a Latch,
+        after: &'a Latch<O>,
     },
     /// The driver has reported about the application.
     Reported {
@@ -310,6 +313,8 @@ pub trait MemberDriver: Sized + Send + Sync + 'static {
     type Settings;
     /// What the operator keeps in memory of a stateful set between passes. It is lost at a restart.
     type Memory: Default + Send + Sync + 'static;
+    /// The facts that only the status keeps, beside those of every [`Latch`]. Their names must differ from these.
+    type Facts: Serialize + DeserializeOwned + Clone + Debug + Default + PartialEq + Send + Sync + 'static;
     /// The application's report about itself.
     type Observed: Send + Sync + 'static;
     /// The actions on the application.
@@ -334,7 +339,7 @@ pub trait MemberDriver: Sized + Send + Sync + 'static {
     fn observe(
         &self,
         workload: &Workload,
-        latch: &Latch,
+        latch: &Latch<Self::Facts>,
         operator: &dyn Operator,
     ) -> impl Future<Output = Self::Observed> + Send;
 
@@ -344,9 +349,9 @@ pub trait MemberDriver: Sized + Send + Sync + 'static {
         workload: &Workload,
         observed: &Self::Observed,
         target: &WorkloadTarget,
-        latch: &Latch,
+        latch: &Latch<Self::Facts>,
         now: i64,
-    ) -> MemberStep<Self::Action>;
+    ) -> MemberStep<Self::Action, Self::Facts>;
 
     /// Carries out an action. Every call has a deadline; a call that passes it is [`ActionOutcome::Indeterminate`].
     fn act(&self, action: &Self::Action, operator: &dyn Operator) -> impl Future<Output = ActionOutcome> + Send;
@@ -354,25 +359,41 @@ pub trait MemberDriver: Sized + Send + Sync + 'static {
     /// Describes an action in words, for the plan in the status.
     fn describe(&self, action: &Self::Action) -> String;
 
+    /// Describes a change of its facts in words; `None` if they have not changed.
+    fn describe_facts(&self, _before: &Latch<Self::Facts>, _after: &Latch<Self::Facts>) -> Option<String> {
+        None
+    }
+
+    /// The recovery of a lost quorum that is under way, in words. While there is one, the reason of `Ready` is
+    /// `RecoveringQuorum`.
+    fn recovery(_stateful_set: &str, _latch: &Latch<Self::Facts>) -> Option<String> {
+        None
+    }
+
     /// The report about the application in the status; `None` keeps the last one. Its fields are those of
     /// [`DriverProfile::reports`].
-    fn report(&self, _workload: &Workload, _observed: &Self::Observed, _latch: &Latch) -> Option<Map<String, Value>> {
+    fn report(
+        &self,
+        _workload: &Workload,
+        _observed: &Self::Observed,
+        _latch: &Latch<Self::Facts>,
+    ) -> Option<Map<String, Value>> {
         None
     }
 
     /// The metrics of the application; `None` if it has none.
-    fn sight(&self, _workload: &Workload, _observed: &Self::Observed, _latch: &Latch) -> Option<Sight> {
+    fn sight(&self, _workload: &Workload, _observed: &Self::Observed, _latch: &Latch<Self::Facts>) -> Option<Sight> {
         None
     }
 
     /// The events about what happened.
-    fn events(&self, _happened: Happened<'_, Self::Action>) -> Vec<DriverEvent> {
+    fn events(&self, _happened: Happened<'_, Self::Action, Self::Facts>) -> Vec<DriverEvent> {
         Vec::new()
     }
 
     /// Between two checks of members at rest: returns `true` as soon as the application reports a change by itself. The
     /// operator drops the call after `within`.
-    fn is_disturbed(&self, _latch: &Latch, _within: Duration) -> impl Future<Output = bool> + Send {
+    fn is_disturbed(&self, _latch: &Latch<Self::Facts>, _within: Duration) -> impl Future<Output = bool> + Send {
         std::future::pending()
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::driver::{
@@ -95,6 +96,8 @@ pub(crate) trait AnyDriver: Send + Sync {
     fn profile(&self) -> &'static DriverProfile;
     fn needs(&self, settings: &Map<String, Value>, stateful_set: &str) -> Result<DriverNeeds, String>;
     fn memory(&self) -> AnyMemory;
+    fn latch(&self, stored: Option<&Value>, replaced: Option<&str>) -> Latch;
+    fn recovery(&self, stateful_set: &str, latch: &Latch) -> Option<String>;
     fn connect(&self, with: &Connection, memory: AnyMemory) -> Result<Box<dyn Connected>, String>;
 }
 
@@ -116,6 +119,7 @@ pub(crate) trait Connected: Send + Sync {
     ) -> MemberStep<Unknown>;
     fn act<'a>(&'a self, action: &'a Unknown, operator: &'a dyn Operator) -> BoxFuture<'a, ActionOutcome>;
     fn describe(&self, action: &Unknown) -> String;
+    fn describe_facts(&self, before: &Latch, after: &Latch) -> Option<String>;
     fn report(&self, workload: &Workload, seen: &Unknown, latch: &Latch) -> Option<Map<String, Value>>;
     fn sight(&self, workload: &Workload, seen: &Unknown, latch: &Latch) -> Option<Sight>;
     fn events(&self, happened: Happened<'_, Unknown>) -> Vec<DriverEvent>;
@@ -134,6 +138,14 @@ impl<D: MemberDriver> AnyDriver for Erased<D> {
     fn memory(&self) -> AnyMemory {
         Arc::new(D::Memory::default())
     }
+    /// Facts of other drivers do not count, and none count if one has a different form.
+    fn latch(&self, stored: Option<&Value>, replaced: Option<&str>) -> Latch {
+        let has_facts = |stored: &&Value| D::Facts::deserialize(*stored).is_ok();
+        typed::<D>(&Latch::of(stored.filter(has_facts), replaced)).untyped()
+    }
+    fn recovery(&self, stateful_set: &str, latch: &Latch) -> Option<String> {
+        D::recovery(stateful_set, &typed::<D>(latch))
+    }
     fn connect(&self, with: &Connection, memory: AnyMemory) -> Result<Box<dyn Connected>, String> {
         let settings = D::read(&with.set.settings.fields(), &with.set.target)?;
         let memory = memory.downcast::<D::Memory>().unwrap_or_default();
@@ -146,6 +158,11 @@ fn its_own<T: 'static>(value: &Unknown) -> &T {
     value.downcast_ref().expect("a driver gets what it returned")
 }
 
+/// A latch for its driver.
+fn typed<D: MemberDriver>(latch: &Latch) -> Latch<D::Facts> {
+    latch.typed().unwrap_or_default()
+}
+
 impl<D: MemberDriver> Connected for D {
     fn observe<'a>(
         &'a self,
@@ -153,7 +170,10 @@ impl<D: MemberDriver> Connected for D {
         latch: &'a Latch,
         operator: &'a dyn Operator,
     ) -> BoxFuture<'a, Unknown> {
-        Box::pin(async move { Box::new(MemberDriver::observe(self, workload, latch, operator).await) as Unknown })
+        Box::pin(async move {
+            let latch = typed::<D>(latch);
+            Box::new(MemberDriver::observe(self, workload, &latch, operator).await) as Unknown
+        })
     }
     fn decide(
         &self,
@@ -163,8 +183,8 @@ impl<D: MemberDriver> Connected for D {
         latch: &Latch,
         now: i64,
     ) -> MemberStep<Unknown> {
-        MemberDriver::decide(self, workload, its_own(seen), target, latch, now)
-            .map(|action| Box::new(action) as Unknown)
+        MemberDriver::decide(self, workload, its_own(seen), target, &typed::<D>(latch), now)
+            .untyped(|action| Box::new(action) as Unknown)
     }
     fn act<'a>(&'a self, action: &'a Unknown, operator: &'a dyn Operator) -> BoxFuture<'a, ActionOutcome> {
         Box::pin(MemberDriver::act(self, its_own(action), operator))
@@ -172,23 +192,29 @@ impl<D: MemberDriver> Connected for D {
     fn describe(&self, action: &Unknown) -> String {
         MemberDriver::describe(self, its_own(action))
     }
+    fn describe_facts(&self, before: &Latch, after: &Latch) -> Option<String> {
+        MemberDriver::describe_facts(self, &typed::<D>(before), &typed::<D>(after))
+    }
     fn report(&self, workload: &Workload, seen: &Unknown, latch: &Latch) -> Option<Map<String, Value>> {
-        MemberDriver::report(self, workload, its_own(seen), latch)
+        MemberDriver::report(self, workload, its_own(seen), &typed::<D>(latch))
     }
     fn sight(&self, workload: &Workload, seen: &Unknown, latch: &Latch) -> Option<Sight> {
-        MemberDriver::sight(self, workload, its_own(seen), latch)
+        MemberDriver::sight(self, workload, its_own(seen), &typed::<D>(latch))
     }
     fn events(&self, happened: Happened<'_, Unknown>) -> Vec<DriverEvent> {
-        MemberDriver::events(
-            self,
-            match happened {
-                Happened::Acted(action) => Happened::Acted(its_own(action)),
-                Happened::Latched { before, after } => Happened::Latched { before, after },
-                Happened::Reported { before, now } => Happened::Reported { before, now },
-            },
-        )
+        match happened {
+            Happened::Acted(action) => MemberDriver::events(self, Happened::Acted(its_own(action))),
+            Happened::Latched { before, after } => {
+                let (before, after) = (&typed::<D>(before), &typed::<D>(after));
+                MemberDriver::events(self, Happened::Latched { before, after })
+            }
+            Happened::Reported { before, now } => MemberDriver::events(self, Happened::Reported { before, now }),
+        }
     }
     fn is_disturbed<'a>(&'a self, latch: &'a Latch, within: Duration) -> BoxFuture<'a, bool> {
-        Box::pin(MemberDriver::is_disturbed(self, latch, within))
+        Box::pin(async move {
+            let latch = typed::<D>(latch);
+            MemberDriver::is_disturbed(self, &latch, within).await
+        })
     }
 }

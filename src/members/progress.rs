@@ -10,7 +10,6 @@ use super::conditions::{ClusterCondition, conditions};
 use super::document::Set;
 use super::driver::DriverProfile;
 use super::drivers::Drivers;
-use super::primary::state::{ChangeKind, Latched};
 use super::workload::{Latch, Mode, Move, MoveKind, VolumeClaim, Workload};
 
 /// The actions of a pass on a stateful set.
@@ -167,16 +166,28 @@ fn stage(set: &Set, before: &Value, mode: Mode, doing: &Doing) -> Map<String, Va
     stage
 }
 
-/// Enters the actions of a pass on a stateful set. Returns the time until its progress deadline, if it waits.
-pub fn enter(
-    report: &mut MembersStatus,
-    set: &Set,
-    workload: &Workload,
-    latch: &Latch,
-    mode: Mode,
-    doing: &Doing,
-    now: i64,
-) -> Option<Duration> {
+/// A pass over a stateful set.
+#[derive(Clone, Copy, Debug)]
+pub struct SetProgress<'a> {
+    /// The stateful set.
+    pub set: &'a Set,
+    /// Its state.
+    pub workload: &'a Workload,
+    /// The latch to remember.
+    pub latch: &'a Latch,
+    /// Whether the operator may act.
+    pub mode: Mode,
+    /// The actions of the pass.
+    pub doing: &'a Doing,
+    /// The recovery of a lost quorum that is under way, in words.
+    pub recovery: Option<&'a str>,
+    /// The current time, in seconds since 1970.
+    pub now: i64,
+}
+
+/// Enters a pass on a stateful set. Returns the time until its progress deadline, if it waits.
+pub fn enter(report: &mut MembersStatus, pass: SetProgress<'_>) -> Option<Duration> {
+    let SetProgress { set, workload, latch, mode, doing, recovery, now } = pass;
     let replicas = latch.replicas.unwrap_or(workload.replicas);
     let ready = workload.pods.values().filter(|pod| pod.stays_ready()).count();
     let reached = stage(set, report.members.get(&set.name).unwrap_or(&Value::Null), mode, doing);
@@ -210,7 +221,7 @@ pub fn enter(
         report.members.insert("ready".into(), pods(set, workload, true));
         report.members.insert("unready".into(), pods(set, workload, false));
         if mode == Mode::Run {
-            report.conditions = Some(conditions(set, workload, latch, doing, &reached));
+            report.conditions = Some(conditions(set, workload, latch, doing, recovery, &reached));
         }
     }
     if mode != Mode::Run {
@@ -259,8 +270,8 @@ pub fn enter(
             let limit = set.progress_deadline;
             ("ProgressDeadlineExceeded", format!("{name}: no progress for {limit} seconds: waiting for {why}"))
         }
-        Doing::Waiting(why) if latch.recovery.is_some() => (RECOVERING, format!("waiting for {why}")),
-        Doing::Done(what) if latch.recovery.is_some() => (RECOVERING, what.clone()),
+        Doing::Waiting(why) if recovery.is_some() => (RECOVERING, format!("waiting for {why}")),
+        Doing::Done(what) if recovery.is_some() => (RECOVERING, what.clone()),
         Doing::Waiting(why) => ("Progressing", format!("{name}: waiting for {why}")),
         Doing::Done(what) => ("Progressing", format!("{name}: {what}")),
         Doing::Nothing => ("Progressing", String::new()),
@@ -343,82 +354,29 @@ fn verb(moving: &Move) -> &'static str {
     }
 }
 
-/// Describes the change of a latch in words.
-pub fn describe_latch(stateful_set: &str, old: &Latch, new: &Latch) -> String {
+/// Describes the change of a latch in words. `facts` describes a change of the driver's facts.
+pub fn describe_latch(stateful_set: &str, old: &Latch, new: &Latch, facts: impl FnOnce() -> Option<String>) -> String {
     match (&old.moving, &new.moving) {
-        (None, Some(begun)) => format!("begin to {} {}-{}", verb(begun), stateful_set, begun.ordinal),
-        (Some(ended), None) => format!("{} {}-{}: done", verb(ended), stateful_set, ended.ordinal),
-        _ if new.bootstrapped && !old.bootstrapped => match &new.cluster {
-            Some(cluster) => format!("cluster {cluster} exists"),
-            None => format!("the first member of {} exists", stateful_set),
-        },
-        _ if new.primary != old.primary => describe_primary(stateful_set, old.primary.as_ref(), new.primary.as_ref()),
-        _ if new.recovery != old.recovery => describe_recovery(stateful_set, old, new),
-        _ if new.reclaimed != old.reclaimed => "record that writes are allowed again".to_owned(),
-        _ if new.since != old.since || new.stale != old.stale => "record which members it waits for".to_owned(),
-        _ if new.claims != old.claims || new.answered != old.answered => {
-            "record which claims belong to members".to_owned()
-        }
-        _ => format!("StatefulSet {} has {} replicas", stateful_set, new.replicas.unwrap_or_default()),
-    }
-}
-
-/// Describes the member that takes writes and those that acknowledge them from now on.
-fn describe_primary(stateful_set: &str, old: Option<&Latched>, new: Option<&Latched>) -> String {
-    let name = |ordinal: u32| format!("{}-{ordinal}", stateful_set);
-    let none = Latched::default();
-    let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
-    match (&old.change, &new.change) {
-        (_, Some(begun)) if old.change.as_ref() != Some(begun) => {
-            let kind = if begun.kind == ChangeKind::FailOver { "fail over" } else { "switch over" };
-            return format!("begin to {kind}: {}", begun.why);
-        }
-        (Some(_), None) if new.last != old.last => match new.last.as_ref().and_then(|last| last.to) {
-            Some(to) => return format!("{} is the primary (epoch {})", name(to), new.epoch),
-            None => return new.last.as_ref().map(|last| last.why.clone()).unwrap_or_default(),
-        },
+        (None, Some(begun)) => return format!("begin to {} {stateful_set}-{}", verb(begun), begun.ordinal),
+        (Some(ended), None) => return format!("{} {stateful_set}-{}: done", verb(ended), ended.ordinal),
         _ => {}
     }
-    if new.ordinal != old.ordinal {
-        return new.ordinal.map_or_else(|| "there is no primary".to_owned(), |p| format!("{} is the primary", name(p)));
+    if new.bootstrapped && !old.bootstrapped {
+        return match &new.cluster {
+            Some(cluster) => format!("cluster {cluster} exists"),
+            None => format!("the first member of {stateful_set} exists"),
+        };
     }
-    if let Some(request) = new.requested.as_ref().filter(|request| old.requested.as_ref() != Some(request)) {
-        return format!("switch-over {}: {}", request.text, request.why.as_deref().unwrap_or(request.result.name()));
+    if let Some(described) = facts() {
+        return described;
     }
-    if let Some(k) = new.ackers.difference(&old.ackers).next() {
-        return format!("{} may acknowledge writes", name(*k));
+    if new.since != old.since || new.stale != old.stale {
+        return "record which members it waits for".to_owned();
     }
-    if let Some(k) = old.ackers.difference(&new.ackers).next() {
-        return format!("{} no longer acknowledges writes", name(*k));
+    if new.claims != old.claims || new.answered != old.answered {
+        return "record which claims belong to members".to_owned();
     }
-    if new.acks != old.acks {
-        return format!("each write is on {} replicas before it is acknowledged", new.acks);
-    }
-    match &new.leaving {
-        Some(leaving) if old.leaving.is_none() => {
-            format!("begin to remove {} from the members that acknowledge", name(leaving.ordinal))
-        }
-        Some(leaving) => format!("record the writes that {} may have acknowledged", name(leaving.ordinal)),
-        None => "record which members have started".to_owned(),
-    }
-}
-
-fn describe_recovery(stateful_set: &str, old: &Latch, new: &Latch) -> String {
-    let name = |ordinal: u32| format!("{}-{ordinal}", stateful_set);
-    match (&old.recovery, &new.recovery) {
-        (None, Some(begun)) => format!(
-            "{} continues without the others, as requested ({}): writes that only they had acknowledged are lost",
-            name(begun.survivor),
-            begun.statement
-        ),
-        (Some(ended), None) if new.replicas == Some(ended.survivor + 1) && new.position != old.position => format!(
-            "{} continued without the others: the cluster has a quorum again, and writes that only they had \
-             acknowledged are lost",
-            name(ended.survivor)
-        ),
-        (Some(_), None) => "a quorum is back by itself: no member continues alone".to_owned(),
-        _ => "record which pod does not yet know that it is alone".to_owned(),
-    }
+    format!("StatefulSet {stateful_set} has {} replicas", new.replicas.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,12 +1,25 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{Doing, FACTS, MembersStatus, detail, enter};
+use super::{Doing, FACTS, MembersStatus, SetProgress, detail};
 use crate::members::document::{DriverName, Set};
 use crate::members::driver::DriverProfile;
 use crate::members::drivers::Drivers;
 use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, VolumeClaim, Workload};
+
+fn enter(
+    report: &mut MembersStatus,
+    set: &Set,
+    workload: &Workload,
+    latch: &Latch,
+    mode: Mode,
+    doing: &Doing,
+    now: i64,
+) -> Option<Duration> {
+    super::enter(report, SetProgress { set, workload, latch, mode, doing, recovery: None, now })
+}
 
 fn set() -> Set {
     Set { progress_deadline: 60, ..Set::example() }

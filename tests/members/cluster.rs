@@ -12,10 +12,10 @@ use tillerman::chaos::record::Recorder;
 use tillerman::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use tillerman::members::etcd::client::{Access, Tls};
 use tillerman::members::etcd::driver::Etcd;
-use tillerman::members::etcd::state::{Call, EtcdAction, EtcdSettings, NoSpace, ObservedEtcd};
+use tillerman::members::etcd::state::{Call, EtcdAction, EtcdLatch, EtcdSettings, EtcdStep, NoSpace, ObservedEtcd};
 use tillerman::members::operator::{ConfigMapData, Operator};
 use tillerman::members::url::Pattern;
-use tillerman::members::workload::{Latch, WorkloadTarget};
+use tillerman::members::workload::WorkloadTarget;
 
 use crate::pods::StatefulSet;
 use crate::writer::Writer;
@@ -28,7 +28,7 @@ pub struct Cluster {
     pub driver: Etcd,
     pub config_map: Map,
     pub target: WorkloadTarget,
-    pub latch: Latch,
+    pub latch: EtcdLatch,
     /// Everything that was done, in words.
     pub done: Vec<String>,
     /// Outcomes of calls that were neither done nor to be repeated.
@@ -84,7 +84,7 @@ impl Cluster {
             driver: Etcd { stateful_set: "e".to_owned(), settings, access },
             config_map: Map::default(),
             target: WorkloadTarget::of(size),
-            latch: Latch::default(),
+            latch: EtcdLatch::default(),
             pods,
             done: Vec::new(),
             refused: Vec::new(),
@@ -125,7 +125,7 @@ impl Cluster {
     }
 
     /// What is seen, and what is to be done about it.
-    pub async fn look(&mut self) -> (ObservedEtcd, MemberStep<EtcdAction>) {
+    pub async fn look(&mut self) -> (ObservedEtcd, EtcdStep) {
         self.tick();
         let workload = self.pods.workload();
         let observed = self.driver.observe(&workload, &self.latch, &self.config_map).await;
@@ -134,7 +134,7 @@ impl Cluster {
     }
 
     /// One pass.
-    pub async fn pass(&mut self) -> MemberStep<EtcdAction> {
+    pub async fn pass(&mut self) -> EtcdStep {
         let (_, step) = self.look().await;
         let (do_it, then) = match step.clone() {
             MemberStep::ActThen { action, latch } => (MemberStep::Act(action), Some(latch)),
@@ -182,7 +182,7 @@ impl Cluster {
     }
 
     /// Runs passes until a condition holds for the next step.
-    pub async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self, &MemberStep<EtcdAction>) -> bool) {
+    pub async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self, &EtcdStep) -> bool) {
         let end = Instant::now() + PATIENCE;
         loop {
             let step = Box::pin(self.pass()).await;
@@ -266,7 +266,7 @@ impl Cluster {
 }
 
 /// Whether a step calls the cluster.
-pub fn calls(step: &MemberStep<EtcdAction>) -> Option<&Call> {
+pub fn calls(step: &EtcdStep) -> Option<&Call> {
     match step {
         MemberStep::Act(EtcdAction::Call { call, .. })
         | MemberStep::ActThen { action: EtcdAction::Call { call, .. }, .. } => Some(call),

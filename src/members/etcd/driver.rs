@@ -13,16 +13,16 @@ use super::client::{Access, read};
 use super::decide::decide;
 use super::document::{EtcdDocument, LABEL};
 use super::state::{
-    AlarmKind, Call, ClusterState, EtcdAction, EtcdSettings, InitialCluster, ListedMember, ObservedEtcd,
+    AlarmKind, Call, ClusterState, EtcdAction, EtcdFacts, EtcdLatch, EtcdSettings, EtcdStep, InitialCluster,
+    ListedMember, ObservedEtcd,
 };
 use super::verdict::{ONE_VIEW, of_error};
 use crate::members::driver::{
     ActionOutcome, Connection, CreatedObjects, DriverEvent, DriverNeeds, DriverProfile, Happened, MemberDriver,
-    MemberStep, NeededSecret, RestPeriod,
+    NeededSecret, RestPeriod,
 };
 use crate::members::operator::Operator;
-use crate::members::progress;
-use crate::members::workload::{Latch, PodPhase, Workload, WorkloadTarget};
+use crate::members::workload::{PodPhase, Workload, WorkloadTarget};
 
 /// Keys of the `ConfigMap`, which are environment variables of etcd.
 const MEMBERS: &str = "ETCD_INITIAL_CLUSTER";
@@ -52,6 +52,7 @@ pub struct Etcd {
 impl MemberDriver for Etcd {
     type Settings = EtcdDocument;
     type Memory = ();
+    type Facts = EtcdFacts;
     type Observed = ObservedEtcd;
     type Action = EtcdAction;
 
@@ -88,7 +89,7 @@ impl MemberDriver for Etcd {
         Ok(Self { stateful_set: with.set.target.clone(), settings: document.settings, access })
     }
 
-    async fn observe(&self, workload: &Workload, _: &Latch, operator: &dyn Operator) -> ObservedEtcd {
+    async fn observe(&self, workload: &Workload, _: &EtcdLatch, operator: &dyn Operator) -> ObservedEtcd {
         let may_answer = workload.pods.iter().filter(|(_, pod)| !pod.terminating && pod.phase == PodPhase::Running);
         let ordinals: Vec<u32> = may_answer.map(|(ordinal, _)| *ordinal).collect();
         let urls: Vec<String> = ordinals.iter().map(|ordinal| self.settings.client_url(*ordinal, workload)).collect();
@@ -117,9 +118,9 @@ impl MemberDriver for Etcd {
         workload: &Workload,
         observed: &ObservedEtcd,
         target: &WorkloadTarget,
-        latch: &Latch,
+        latch: &EtcdLatch,
         now: i64,
-    ) -> MemberStep<EtcdAction> {
+    ) -> EtcdStep {
         decide(&self.settings, workload, observed, target, latch, now)
     }
 
@@ -172,7 +173,19 @@ impl MemberDriver for Etcd {
         }
     }
 
-    fn events(&self, happened: Happened<'_, EtcdAction>) -> Vec<DriverEvent> {
+    fn describe_facts(&self, before: &EtcdLatch, after: &EtcdLatch) -> Option<String> {
+        if before.own.recovery != after.own.recovery {
+            return Some(describe_recovery(&self.stateful_set, before, after));
+        }
+        (before.own.reclaimed != after.own.reclaimed).then(|| "record that writes are allowed again".to_owned())
+    }
+
+    fn recovery(stateful_set: &str, latch: &EtcdLatch) -> Option<String> {
+        let survivor = latch.own.recovery.as_ref()?.survivor;
+        Some(format!("{stateful_set}-{survivor} continues alone, and the others join it again"))
+    }
+
+    fn events(&self, happened: Happened<'_, EtcdAction, EtcdFacts>) -> Vec<DriverEvent> {
         let event = |is_warning, reason, what: &str| DriverEvent { is_warning, reason, text: what.to_owned() };
         match happened {
             Happened::Acted(action @ EtcdAction::Call { call, .. }) => {
@@ -183,8 +196,8 @@ impl MemberDriver for Etcd {
                     .then(|| event(true, "MemberVotesAtOnce", &format!("{what}; {cost}")));
                 votes.into_iter().chain([event(false, "MembersChanged", &what)]).collect()
             }
-            Happened::Latched { before, after } if before.recovery != after.recovery => {
-                vec![event(true, "RecoveringQuorum", &progress::describe_latch(&self.stateful_set, before, after))]
+            Happened::Latched { before, after } if before.own.recovery != after.own.recovery => {
+                vec![event(true, "RecoveringQuorum", &describe_recovery(&self.stateful_set, before, after))]
             }
             _ => Vec::new(),
         }
@@ -305,6 +318,25 @@ async fn send(client: &etcd_client::Client, call: &Call) -> ActionOutcome {
     match sent {
         Ok(()) => ActionOutcome::Done,
         Err(error) => of_error(call, &error),
+    }
+}
+
+/// Describes a change of a recovery in words.
+fn describe_recovery(stateful_set: &str, old: &EtcdLatch, new: &EtcdLatch) -> String {
+    let name = |ordinal: u32| format!("{stateful_set}-{ordinal}");
+    match (&old.own.recovery, &new.own.recovery) {
+        (None, Some(begun)) => format!(
+            "{} continues without the others, as requested ({}): writes that only they had acknowledged are lost",
+            name(begun.survivor),
+            begun.statement
+        ),
+        (Some(ended), None) if new.replicas == Some(ended.survivor + 1) && new.position != old.position => format!(
+            "{} continued without the others: the cluster has a quorum again, and writes that only they had \
+             acknowledged are lost",
+            name(ended.survivor)
+        ),
+        (Some(_), None) => "a quorum is back by itself: no member continues alone".to_owned(),
+        _ => "record which pod does not yet know that it is alone".to_owned(),
     }
 }
 

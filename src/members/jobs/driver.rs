@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{JobsAction, ObservedJobs, View, before_deletion, decide, job};
-use crate::members::driver::{ActionOutcome, Connection, CreatedObjects, DriverProfile, MemberDriver, MemberStep};
+use super::{JobsAction, JobsLatch, JobsStep, ObservedJobs, View, before_deletion, decide, job};
+use crate::members::driver::{ActionOutcome, Connection, CreatedObjects, DriverProfile, MemberDriver};
 use crate::members::operator::Operator;
-use crate::members::workload::{Latch, Workload, WorkloadTarget};
+use crate::members::workload::{NoFacts, Workload, WorkloadTarget};
 
 /// The driver that runs Jobs of the chart.
 pub struct Jobs {
@@ -20,7 +20,7 @@ impl Jobs {
         workload: &'a Workload,
         observed: &'a ObservedJobs,
         target: &'a WorkloadTarget,
-        latch: &'a Latch,
+        latch: &'a JobsLatch,
         now: i64,
     ) -> View<'a> {
         View { workload, observed, hooks: &self.with.hooks, set: &self.with.set.name, target, latch, now }
@@ -30,6 +30,7 @@ impl Jobs {
 impl MemberDriver for Jobs {
     type Settings = ();
     type Memory = ();
+    type Facts = NoFacts;
     type Observed = ObservedJobs;
     type Action = JobsAction;
 
@@ -48,7 +49,7 @@ impl MemberDriver for Jobs {
         Ok(Self { with: with.clone() })
     }
 
-    async fn observe(&self, _: &Workload, _: &Latch, operator: &dyn Operator) -> ObservedJobs {
+    async fn observe(&self, _: &Workload, _: &JobsLatch, operator: &dyn Operator) -> ObservedJobs {
         if self.with.hooks.is_empty() {
             return ObservedJobs::default();
         }
@@ -66,9 +67,9 @@ impl MemberDriver for Jobs {
         workload: &Workload,
         observed: &ObservedJobs,
         target: &WorkloadTarget,
-        latch: &Latch,
+        latch: &JobsLatch,
         now: i64,
-    ) -> MemberStep<JobsAction> {
+    ) -> JobsStep {
         decide(&self.view(workload, observed, target, latch, now))
     }
 
@@ -101,6 +102,7 @@ pub struct DeletionHooks(Jobs);
 impl MemberDriver for DeletionHooks {
     type Settings = ();
     type Memory = ();
+    type Facts = NoFacts;
     type Observed = ObservedJobs;
     type Action = JobsAction;
 
@@ -114,7 +116,7 @@ impl MemberDriver for DeletionHooks {
         Jobs::connect((), with, memory).map(Self)
     }
 
-    async fn observe(&self, workload: &Workload, latch: &Latch, operator: &dyn Operator) -> ObservedJobs {
+    async fn observe(&self, workload: &Workload, latch: &JobsLatch, operator: &dyn Operator) -> ObservedJobs {
         self.0.observe(workload, latch, operator).await
     }
 
@@ -123,9 +125,9 @@ impl MemberDriver for DeletionHooks {
         workload: &Workload,
         observed: &ObservedJobs,
         target: &WorkloadTarget,
-        latch: &Latch,
+        latch: &JobsLatch,
         now: i64,
-    ) -> MemberStep<JobsAction> {
+    ) -> JobsStep {
         before_deletion(&self.0.view(workload, observed, target, latch, now), self.0.with.created)
     }
 

@@ -5,4 +5,4 @@ pub mod decide;
 pub mod driver;
 pub mod job;
 
-pub use decide::{JobsAction, ObservedJobs, View, before_deletion, decide};
+pub use decide::{JobsAction, JobsLatch, JobsStep, ObservedJobs, View, before_deletion, decide};

@@ -11,18 +11,19 @@ use super::client::{ANSWER, Agents, BRIEF, Failed};
 use super::decide::decide;
 use super::document::{LABEL, PrimaryDocument};
 use super::refusals::{OrderKey, Refusals};
-use super::report::{report, restarts, sight};
+use super::report::{describe_change, report, restarts, sight};
 use super::state::{
-    ChangeKind, Latched, ObservedPrimary, PrimaryAction, PrimarySettings, Refused, RequestResult, Roles,
+    ChangeKind, Latched, ObservedPrimary, PrimaryAction, PrimaryFacts, PrimaryLatch, PrimarySettings, PrimaryStep,
+    Refused, RequestResult, Roles,
 };
 use crate::agent::client::MAX_NAME;
 use crate::agent::contract::{At, MemberState, Role, Verb};
 use crate::members::driver::{
     ActionOutcome, Connection, CreatedObjects, DriverEvent, DriverNeeds, DriverProfile, Happened, MemberDriver,
-    MemberStep, NeededSecret, RestPeriod, Shown, Sight,
+    NeededSecret, RestPeriod, Shown, Sight,
 };
 use crate::members::operator::Operator;
-use crate::members::workload::{Latch, PodPhase, Workload, WorkloadTarget};
+use crate::members::workload::{PodPhase, Workload, WorkloadTarget};
 
 /// Keys of the `ConfigMap`, which are environment variables of the agents.
 const PRIMARY: &str = "PRIMARY";
@@ -61,6 +62,7 @@ pub struct Primary {
 impl MemberDriver for Primary {
     type Settings = PrimaryDocument;
     type Memory = Refusals;
+    type Facts = PrimaryFacts;
     type Observed = ObservedPrimary;
     type Action = PrimaryAction;
 
@@ -109,12 +111,12 @@ impl MemberDriver for Primary {
         })
     }
 
-    async fn observe(&self, workload: &Workload, latch: &Latch, operator: &dyn Operator) -> ObservedPrimary {
+    async fn observe(&self, workload: &Workload, latch: &PrimaryLatch, operator: &dyn Operator) -> ObservedPrimary {
         // A pod that ends may be the primary still.
         let may_answer = |phase: PodPhase| matches!(phase, PodPhase::Running | PodPhase::Unknown);
         let ordinals: Vec<u32> =
             workload.pods.iter().filter(|(_, pod)| may_answer(pod.phase)).map(|(ordinal, _)| *ordinal).collect();
-        let p = latch.primary.as_ref().and_then(|held| held.ordinal).filter(|p| ordinals.contains(p));
+        let p = latch.own.primary.as_ref().and_then(|held| held.ordinal).filter(|p| ordinals.contains(p));
         let others = ordinals.iter().filter(|ordinal| Some(**ordinal) != p).map(|ordinal| self.ask(*ordinal, false));
         let (roles, mut said) = tokio::join!(operator.read_config_map(), join_all(others));
         // The primary is asked last, so it has everything that a replica has.
@@ -138,9 +140,9 @@ impl MemberDriver for Primary {
         workload: &Workload,
         observed: &ObservedPrimary,
         target: &WorkloadTarget,
-        latch: &Latch,
+        latch: &PrimaryLatch,
         now: i64,
-    ) -> MemberStep<PrimaryAction> {
+    ) -> PrimaryStep {
         decide(&self.settings, workload, observed, target, latch, now)
     }
 
@@ -187,15 +189,20 @@ impl MemberDriver for Primary {
         }
     }
 
-    fn report(&self, workload: &Workload, seen: &ObservedPrimary, latch: &Latch) -> Option<Map<String, Value>> {
+    fn describe_facts(&self, before: &PrimaryLatch, after: &PrimaryLatch) -> Option<String> {
+        let held = |latch: &PrimaryLatch| latch.own.primary.clone().unwrap_or_default();
+        (before.own != after.own).then(|| describe_change(&self.name, &held(before), &held(after)))
+    }
+
+    fn report(&self, workload: &Workload, seen: &ObservedPrimary, latch: &PrimaryLatch) -> Option<Map<String, Value>> {
         Some(report(&self.settings, workload, seen, latch))
     }
 
-    fn sight(&self, workload: &Workload, seen: &ObservedPrimary, latch: &Latch) -> Option<Sight> {
+    fn sight(&self, workload: &Workload, seen: &ObservedPrimary, latch: &PrimaryLatch) -> Option<Sight> {
         Some(sight(&self.settings, workload, seen, latch))
     }
 
-    fn events(&self, happened: Happened<'_, PrimaryAction>) -> Vec<DriverEvent> {
+    fn events(&self, happened: Happened<'_, PrimaryAction, PrimaryFacts>) -> Vec<DriverEvent> {
         match happened {
             Happened::Acted(action) => {
                 vec![DriverEvent { is_warning: false, reason: "MembersChanged", text: self.describe(action) }]
@@ -210,8 +217,8 @@ impl MemberDriver for Primary {
     }
 
     /// Whether the database of the primary has ended or started again.
-    async fn is_disturbed(&self, latch: &Latch, within: Duration) -> bool {
-        let started = latch.primary.as_ref().and_then(|held| {
+    async fn is_disturbed(&self, latch: &PrimaryLatch, within: Duration) -> bool {
+        let started = latch.own.primary.as_ref().and_then(|held| {
             let p = held.ordinal?;
             Some((p, held.starts.get(&p)?))
         });
@@ -251,9 +258,10 @@ impl Primary {
     }
 
     /// The events about a different primary.
-    fn changes(&self, before: &Latch, after: &Latch) -> Vec<DriverEvent> {
+    fn changes(&self, before: &PrimaryLatch, after: &PrimaryLatch) -> Vec<DriverEvent> {
         let nothing = Latched::default();
-        let (old, new) = (before.primary.as_ref().unwrap_or(&nothing), after.primary.as_ref().unwrap_or(&nothing));
+        let (old, new) =
+            (before.own.primary.as_ref().unwrap_or(&nothing), after.own.primary.as_ref().unwrap_or(&nothing));
         let mut events = Vec::new();
         let mut event = |is_warning, reason, text: String| events.push(DriverEvent { is_warning, reason, text });
         let begun = new.change.as_ref().filter(|begun| old.change.as_ref() != Some(begun));

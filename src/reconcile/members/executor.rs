@@ -9,7 +9,7 @@ use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
 use crate::members::document::{Members, OnOrphan, OnRemove, Set};
 use crate::members::driver::{ActionOutcome, DriverEvent, Happened, MemberStep};
-use crate::members::drivers::{Connected, Unknown};
+use crate::members::drivers::{AnyDriver, Connected, Unknown};
 use crate::members::operator::Operator;
 use crate::members::progress::{self, Doing};
 use crate::members::workload::{Latch, Mode, REPLACED, Workload, WorkloadTarget};
@@ -47,8 +47,8 @@ pub struct SetPass<'a> {
     pub stored: &'a Stored,
     /// Something else is under way ([`Mode::Keep`]).
     pub keeps: bool,
-    /// [`DriverProfile::latches_alone`](crate::members::driver::DriverProfile).
-    pub latches_alone: bool,
+    /// `None` if the program lacks it.
+    pub driver: Option<&'a dyn AnyDriver>,
     pub ctx: &'a Context,
 }
 
@@ -87,6 +87,11 @@ impl SetPass<'_> {
         }
     }
 
+    /// [`DriverProfile::latches_alone`](crate::members::driver::DriverProfile).
+    fn latches_alone(&self) -> bool {
+        self.driver.is_some_and(|driver| driver.profile().latches_alone)
+    }
+
     /// Sends events of the driver.
     pub fn announce(&self, events: Vec<DriverEvent>) {
         for DriverEvent { is_warning, reason, text } in events {
@@ -118,7 +123,7 @@ impl SetPass<'_> {
         let pods = || Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
         let did = |what: String| (Doing::Done(what), Some(Duration::ZERO));
         let acts = matches!(step, MemberStep::Act(_) | MemberStep::Stop { .. });
-        if acts && self.latches_alone && !self.is_current().await? {
+        if acts && self.latches_alone() && !self.is_current().await? {
             return Ok(((Doing::Waiting("the changed custom resource to be read".to_owned()), Some(STALE)), latch));
         }
         let done = match step {
@@ -126,11 +131,12 @@ impl SetPass<'_> {
             MemberStep::Wait { why, after } => (Doing::Waiting(why), Some(after)),
             MemberStep::Stop { reason, why } => (Doing::Stopped { reason, why }, Some(STOPPED)),
             MemberStep::Latch(new) => {
-                if self.latches_alone {
+                if self.latches_alone() {
                     self.remember(&new).await?;
                 }
                 latch = new;
-                did(progress::describe_latch(&self.set.target, self.latch, &latch))
+                let facts = || driver.describe_facts(self.latch, &latch);
+                did(progress::describe_latch(&self.set.target, self.latch, &latch, facts))
             }
             MemberStep::Scale(replicas) => {
                 latch.replicas = Some(replicas);
@@ -244,7 +250,8 @@ impl SetPass<'_> {
         let Some(found) = self.ctx.cluster.get(&resource, &id).await? else { return Ok(false) };
         let status = found.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
         let replaced = self.observed.cr.annotations.get(REPLACED).map(|uids| &**uids);
-        Ok(Latch::of(stored(&status, &self.set.name), replaced) == *self.latch)
+        let stored = stored(&status, &self.set.name);
+        Ok(self.driver.is_some_and(|driver| driver.latch(stored, replaced) == *self.latch))
     }
 
     fn id(&self, resource: &Resource, name: &str) -> ObjectId {
@@ -261,7 +268,7 @@ impl SetPass<'_> {
         let after = serde_json::to_value(latch).unwrap_or_default();
         let members = json!({&self.set.name: {"latch": crate::plan::status::difference(&before, &after)}});
         let mut metadata = json!({"uid": &*self.observed.cr.uid});
-        if self.latches_alone {
+        if self.latches_alone() {
             metadata["resourceVersion"] = version.to_string().into();
         }
         let patch = json!({"metadata": metadata, "status": {"members": members}});

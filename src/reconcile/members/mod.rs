@@ -9,13 +9,14 @@ pub mod pass;
 pub mod read;
 pub mod secrets;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::apply::{Applied, Waiting};
 use super::context::Context;
 use super::error::Error;
 use super::notify::event;
-use super::observe::latches::{latch, running, stored};
+use super::observe::latches::{latch, latch_of_driver, running, stored};
 use super::observe::observed::Observed;
 use super::render::Prepared;
 use super::trust::Verified;
@@ -24,7 +25,7 @@ use crate::mask::Text;
 use crate::members::document::{Members, ScaleHook, Set};
 use crate::members::driver::DriverProfile;
 use crate::members::drivers::{AnyDriver, deletion_hooks};
-use crate::members::progress::{self, Doing, MembersStatus};
+use crate::members::progress::{self, Doing, MembersStatus, SetProgress};
 use crate::plan::Verb;
 use crate::plan::hooks::HookEvent;
 use crate::plan::situation::Situation;
@@ -162,10 +163,10 @@ async fn before_deletion_of(
         latch: &latch,
         stored: &stored,
         keeps: false,
-        latches_alone: false,
+        driver: Some(driver.as_ref()),
         ctx,
     };
-    let Passed { doing, after, .. } = pass_over(&one, &driver).await?;
+    let Passed { doing, after, .. } = pass_over(&one, driver.as_ref()).await?;
     let what = match doing {
         Doing::Nothing => return Ok(None),
         Doing::Done(what) | Doing::Waiting(what) | Doing::Stopped { why: what, .. } => what,
@@ -186,17 +187,18 @@ async fn keep(observed: &Observed, ctx: &Context) -> Result<Option<MembersReport
     let mut reported = MembersStatus::of(&status, &members.sets, &ctx.drivers);
     let mut is_any = false;
     for set in &members.sets {
-        let Some(driver) = ctx.drivers.get(set.driver.as_str()).filter(|driver| driver.profile().keeps) else {
+        let Some(driver) =
+            ctx.drivers.get(set.driver.as_str()).map(Arc::as_ref).filter(|driver| driver.profile().keeps)
+        else {
             continue;
         };
         let profile = driver.profile();
         ctx.watching.members.leave(&observed.key, &set.name);
         let Some(workload) = look::read_workload(observed, set, profile.creates, ctx).await? else { continue };
-        let latch = latch(&observed.cr, &set.name);
+        let latch = latch_of_driver(&observed.cr, &set.name, driver);
         let kept = Stored::of(observed, set);
-        let latches_alone = profile.latches_alone;
         let (workload, latch, stored) = (&workload, &latch, &kept);
-        let one = SetPass { observed, members, set, workload, latch, stored, keeps: true, latches_alone, ctx };
+        let one = SetPass { observed, members, set, workload, latch, stored, keeps: true, driver: Some(driver), ctx };
         let Passed { doing, after, latch, report } = pass(&one, driver).await?;
         progress::keep(&mut reported, set, profile, &latch, &doing, report);
         is_any = true;
@@ -215,16 +217,20 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
     let mut next = None;
     for set in &members.sets {
         ctx.watching.members.leave(&observed.key, &set.name);
-        let driver = ctx.drivers.find(set.driver.as_str());
-        let profile = driver.as_ref().map_or(&UNKNOWN, |driver| driver.profile());
-        let found = look::read_workload(observed, set, profile.creates, ctx).await?;
-        let Some(workload) = found else {
+        let found = ctx.drivers.find(set.driver.as_str());
+        let driver = found.as_ref().ok().map(|driver| driver.as_ref());
+        let profile = driver.map_or(&UNKNOWN, AnyDriver::profile);
+        let there = look::read_workload(observed, set, profile.creates, ctx).await?;
+        let Some(workload) = there else {
             // The pass that applies it starts without help from here.
             next = Some(STOPPED);
             reported.wait(&format!("StatefulSet {}", set.target));
             break;
         };
-        let latch = latch(&observed.cr, &set.name);
+        let latch = match driver {
+            Some(driver) => latch_of_driver(&observed.cr, &set.name, driver),
+            None => latch(&observed.cr, &set.name),
+        };
         let kept = Stored::of(observed, set);
         let one = SetPass {
             observed,
@@ -234,12 +240,12 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
             latch: &latch,
             stored: &kept,
             keeps: false,
-            latches_alone: profile.latches_alone,
+            driver,
             ctx,
         };
-        let Passed { doing, after, latch, report } = match driver {
-            Ok(driver) => pass(&one, driver).await?,
-            Err(why) => one.wrong(why),
+        let Passed { doing, after, latch, report } = match &found {
+            Ok(driver) => pass(&one, driver.as_ref()).await?,
+            Err(why) => one.wrong(why.clone()),
         };
         // The status was lost, or the StatefulSet was taken over.
         if workload.replicas > 0 && stored(&status, &set.name).is_none() && matches!(doing, Doing::Done(_)) {
@@ -253,7 +259,10 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
         let now = observed.facts.now;
         let target = one.target();
         let before = reported.members.get(&set.name).cloned();
-        let left = progress::enter(&mut reported, set, &workload, &latch, target.mode, &doing, now);
+        let recovery = driver.and_then(|driver| driver.recovery(&set.target, &latch));
+        let (mode, recovery) = (target.mode, recovery.as_deref());
+        let progress = SetProgress { set, workload: &workload, latch: &latch, mode, doing: &doing, recovery, now };
+        let left = progress::enter(&mut reported, progress);
         progress::detail(&mut reported, set, profile, before.as_ref(), report);
         next = after.into_iter().chain(left).min();
         if !matches!(doing, Doing::Nothing) {

@@ -64,7 +64,7 @@ impl SetPass<'_> {
 }
 
 /// The pass of a driver over a stateful set. While something else is under way, only some drivers act.
-pub async fn pass(one: &SetPass<'_>, driver: &Arc<dyn AnyDriver>) -> Result<Passed, Error> {
+pub async fn pass(one: &SetPass<'_>, driver: &dyn AnyDriver) -> Result<Passed, Error> {
     match one.target().mode {
         Mode::Run => pass_over(one, driver).await,
         Mode::Keep if driver.profile().keeps => pass_over(one, driver).await,
@@ -73,15 +73,15 @@ pub async fn pass(one: &SetPass<'_>, driver: &Arc<dyn AnyDriver>) -> Result<Pass
 }
 
 /// The pass of a driver over a stateful set, whatever else is under way.
-pub async fn pass_over(one: &SetPass<'_>, driver: &Arc<dyn AnyDriver>) -> Result<Passed, Error> {
+pub async fn pass_over(one: &SetPass<'_>, driver: &dyn AnyDriver) -> Result<Passed, Error> {
     let SetPass { observed, set, ctx, .. } = *one;
     let profile = driver.profile();
-    let (connection, needs) = match connection(one, driver.as_ref()).await? {
+    let (connection, needs) = match connection(one, driver).await? {
         Ok(connection) => connection,
         Err(Lack::Waits(what)) => return Ok(one.nothing(Doing::Waiting(what))),
         Err(Lack::Wrong(why)) => return Ok(one.wrong(why)),
     };
-    let memory = ctx.memory.drivers.of(&observed.key, &set.name, driver.as_ref());
+    let memory = ctx.memory.drivers.of(&observed.key, &set.name, driver);
     let connected = match driver.connect(&connection, memory) {
         Ok(connected) => connected,
         Err(why) => return Ok(one.wrong(why)),
