@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tillerman::chart;
-use tillerman::members::document::{DriverName, Members, OnOrphan, OnRemove, Set};
+use tillerman::members::document::{Members, OnOrphan, OnRemove, Set};
+use tillerman::members::drivers::Drivers;
 use tillerman::members::etcd::document::EtcdDocument;
 use tillerman::members::etcd::state::Version;
-use tillerman::members::progress::FACTS;
+use tillerman::members::progress::facts;
 use tillerman::object::{Object, parse_manifest};
 use tillerman::release::status_fields::{FieldSource, Known, StatusFields};
 use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
@@ -88,16 +89,16 @@ fn objects(rendered: &Rendered) -> Vec<Object> {
 /// What the operator reads of it, with what the driver reads.
 fn told(values: &Value) -> (Set, EtcdDocument) {
     let rendered = World::default().render(values);
-    let members = Members::read(&rendered.unknown, &objects(&rendered), "ns").unwrap().unwrap();
+    let members = Members::read(&rendered.unknown, &objects(&rendered), "ns", &Drivers::new()).unwrap().unwrap();
     let [set] = <[Set; 1]>::try_from(members.sets).unwrap();
-    let document = EtcdDocument::read(&set.etcd, &set.target).unwrap();
+    let document = EtcdDocument::read(&set.settings.fields(), &set.target).unwrap();
     (set, document)
 }
 
 #[test]
 fn the_driver_gets_the_defaults() {
     let (set, document) = told(&json!({}));
-    assert_eq!((set.name.as_str(), set.target.as_str(), set.size, set.driver), ("etcd", "my", 3, DriverName::ETCD));
+    assert_eq!((set.name.as_str(), set.target.as_str(), set.size, set.driver.as_str()), ("etcd", "my", 3, "etcd"));
     assert_eq!((set.on_remove, set.on_orphan), (OnRemove::Delete, OnOrphan::Refuse));
     assert_eq!(document.settings.peer_url.url(2), "http://my-2.my.ns.svc:2380");
     assert_eq!(document.settings.client_url.url(0), "http://my-0.my.ns.svc:2379");
@@ -158,7 +159,7 @@ fn names_of_others_are_asked_only_of_an_issuer_of_the_clusters_own() {
 fn the_status_has_the_fields_of_coreos() {
     let rendered = World::default().render(&json!({}));
     let objects = objects(&rendered);
-    let known = Known { objects: &objects, namespace: "ns", members: &["etcd"], facts: &FACTS };
+    let known = Known { objects: &objects, namespace: "ns", members: &["etcd"], facts: &facts(&Drivers::new()) };
     let fields = StatusFields::read(&rendered.unknown, known).unwrap().unwrap().fields;
     let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
     let expected = ["phase", "size", "controlPaused", "serviceName", "clientPort", "currentVersion", "targetVersion"];

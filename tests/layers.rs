@@ -422,10 +422,10 @@ const FLOORS: [&[&str]; 9] = [
     &["harm", "host", "mask", "names"],
     &["bounds", "crd", "runs"],
     &["object"],
-    &["kind", "rbac", "release", "telemetry"],
-    &["cluster", "definition", "image", "members", "scaffold"],
-    &["backup", "chaos", "lookup", "plan", "server"],
-    &["fleet", "lint", "notices"],
+    &["kind", "release", "telemetry"],
+    &["cluster", "definition", "image", "members"],
+    &["backup", "chaos", "lookup", "plan", "rbac", "server"],
+    &["fleet", "lint", "notices", "scaffold"],
     &["reconcile"],
     &["cli", "inputs"],
 ];
@@ -481,6 +481,68 @@ fn no_file_imports_everything_of_a_module() {
             assert!(!glob, "{} imports with a star", path.display());
         }
     }
+}
+
+/// Files and folders outside of the drivers' own that name a driver, and why.
+const NAME_DRIVERS: [(&str, &str); 9] = [
+    ("src/backup/", "backups of etcd are taken with its client"),
+    ("src/chaos/", "faults are injected into clusters of etcd, whose state its client reads"),
+    ("src/cli/init.rs", "the name of a built-in chart"),
+    ("src/cli/snapshot/", "commands about data of etcd use its client"),
+    ("src/mask/dictionary.rs", "a list of words"),
+    ("src/members/drivers.rs", "the list of drivers"),
+    ("src/members/mod.rs", "declares the folders"),
+    ("src/notices/facts.rs", "a field of the report in the status, which any driver can have"),
+    ("src/scaffold/built_in.rs", "the names of built-in charts"),
+];
+
+/// The names of the built-in drivers: their folders.
+fn driver_names() -> Vec<String> {
+    let entries = fs::read_dir(home("members")).expect("the folder is part of the crate");
+    let folders = entries.map(|entry| entry.expect("the folder can be read").path()).filter(|path| path.is_dir());
+    folders.map(|path| path.file_name().expect("it is in a folder").to_string_lossy().into_owned()).collect()
+}
+
+/// The lines of a source that import a driver, or compare something with its name.
+fn named_drivers<'a>(names: &[String], code: &'a str) -> Vec<&'a str> {
+    let is_named = |line: &&str| {
+        let mut forms = names.iter().flat_map(|name| {
+            [format!("members::{name}"), format!("super::{name}"), format!("mod {name};"), format!("\"{name}\"")]
+        });
+        // In the group `batch`, `jobs` is the resource.
+        !line.contains("\"batch\"") && forms.any(|form| line.contains(&form))
+    };
+    code.lines().filter(is_named).collect()
+}
+
+#[test]
+fn only_a_drivers_folder_and_the_list_of_drivers_name_a_driver() {
+    let names = driver_names();
+    assert_eq!(names.len(), 3, "{names:?}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut allowed: BTreeSet<&str> = NAME_DRIVERS.iter().map(|(path, _)| *path).collect();
+    for (path, text) in sources("") {
+        let path = path.strip_prefix(root).expect("it is below the root").to_string_lossy().into_owned();
+        if names.iter().any(|name| path.starts_with(&format!("src/members/{name}/"))) {
+            continue;
+        }
+        let code = code(&text);
+        let found = named_drivers(&names, &code);
+        match NAME_DRIVERS.iter().find(|(place, _)| path.starts_with(place)) {
+            Some((place, _)) if !found.is_empty() => drop(allowed.remove(place)),
+            Some(_) => {}
+            None => assert!(found.is_empty(), "{path} names a driver: {found:?}"),
+        }
+    }
+    assert!(allowed.is_empty(), "these places name no driver: {allowed:?}");
+}
+
+#[test]
+fn a_name_of_a_driver_is_found() {
+    let names = ["etcd".to_owned()];
+    let count = |code: &str| named_drivers(&names, code).len();
+    assert_eq!(count("use crate::members::etcd::state::EtcdAction;\nif set.driver == \"etcd\" {}\nlet etcd = 1;"), 2);
+    assert_eq!(count("use super::etcd::driver::Etcd;\npub mod etcd;\nlet text = \"a member of etcd\";"), 2);
 }
 
 /// The name of the type that a line defines, if other modules can name it.

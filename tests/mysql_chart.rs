@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tillerman::chart;
-use tillerman::members::document::{DriverName, Members};
+use tillerman::members::document::Members;
+use tillerman::members::drivers::Drivers;
 use tillerman::members::primary::document::PrimaryDocument;
-use tillerman::members::progress::FACTS;
+use tillerman::members::progress::facts;
 use tillerman::object::{Object, parse_manifest};
 use tillerman::release::status_fields::{Known, StatusFields};
 use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
@@ -72,13 +73,13 @@ fn objects(rendered: &Rendered) -> Vec<Object> {
 fn a_name_is_enough() {
     let rendered = World::default().try_render(&json!({})).unwrap();
     let objects = objects(&rendered);
-    let members = Members::read(&rendered.unknown, &objects, "ns").unwrap().unwrap();
+    let members = Members::read(&rendered.unknown, &objects, "ns", &Drivers::new()).unwrap().unwrap();
     let set = &members.sets[0];
-    assert_eq!((set.target.as_str(), set.size, set.driver.clone()), ("my", 3, DriverName::PRIMARY));
-    let document = PrimaryDocument::read(&set.primary, &set.target).unwrap();
+    assert_eq!((set.target.as_str(), set.size, set.driver.as_str()), ("my", 3, "primary"));
+    let document = PrimaryDocument::read(&set.settings.fields(), &set.target).unwrap();
     assert_eq!(document.settings.agent_url.url(1), "https://my-1.my-members.ns.svc:8090");
     assert_eq!((document.config_map.as_str(), document.tls_secret.as_deref()), ("my-roles", Some("my-operator-tls")));
-    let known = Known { objects: &objects, namespace: "ns", members: &["db"], facts: &FACTS };
+    let known = Known { objects: &objects, namespace: "ns", members: &["db"], facts: &facts(&Drivers::new()) };
     let fields = StatusFields::read(&rendered.unknown, known).unwrap().unwrap().fields;
     assert_eq!(fields[0].name, "primary");
 }
@@ -289,8 +290,8 @@ fn certificates_come_from_the_chart_from_cert_manager_or_from_others() {
     let theirs = by_name(&given);
     assert_eq!((secrets(&theirs).len(), mounted(&theirs)), (0, json!("m")));
     let rendered = World::default().try_render(&given).unwrap();
-    let members = Members::read(&rendered.unknown, &objects(&rendered), "ns").unwrap().unwrap();
-    let document = PrimaryDocument::read(&members.sets[0].primary, "my").unwrap();
+    let members = Members::read(&rendered.unknown, &objects(&rendered), "ns", &Drivers::new()).unwrap().unwrap();
+    let document = PrimaryDocument::read(&members.sets[0].settings.fields(), "my").unwrap();
     assert_eq!(document.tls_secret.as_deref(), Some("o"));
 }
 

@@ -9,19 +9,21 @@ mod redis;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Replication;
-use tillerman::members::document::Set;
-use tillerman::members::driver::{ActionOutcome, MemberDriver, MemberStep};
+use serde_json::{Map, Value};
+use tillerman::members::driver::{ActionOutcome, Connection, DriverProfile, MemberDriver, MemberStep};
 use tillerman::members::drivers::Drivers;
-use tillerman::members::workload::{Latch, Mode, Workload, WorkloadTarget};
+use tillerman::members::operator::Operator;
+use tillerman::members::workload::{Latch, Mode, NoFacts, Workload, WorkloadTarget};
 
 /// The time until the next pass if no pod changes: Redis does not report when a replica has caught up.
 const SOON: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
-    tillerman::cli::main_with(Drivers::new().with("example.com/redis", Redis::of))
+    tillerman::cli::main_with(Drivers::new().with::<Redis>())
 }
 
 /// The driver of one stateful set.
@@ -29,6 +31,9 @@ struct Redis {
     /// The address of a pod, with `$(POD)` and `$(ORDINAL)`.
     address: String,
 }
+
+/// The latch: its identity of the cluster is the ordinal of the primary.
+type RedisLatch = Latch<NoFacts>;
 
 /// An action on Redis.
 enum Action {
@@ -39,14 +44,6 @@ enum Action {
 }
 
 impl Redis {
-    fn of(set: &Set) -> Result<Self, String> {
-        let address = set.settings.get("address").and_then(|a| a.as_str()).ok_or("spec.settings.address is missing")?;
-        if address.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
-            return Err(format!("spec.settings.address {address:?} has no port"));
-        }
-        Ok(Self { address: address.to_owned() })
-    }
-
     fn address(&self, workload: &Workload, ordinal: u32) -> String {
         let pod = format!("{}-{ordinal}", workload.name);
         self.address.replace("$(POD)", &pod).replace("$(ORDINAL)", &ordinal.to_string())
@@ -54,11 +51,29 @@ impl Redis {
 }
 
 impl MemberDriver for Redis {
+    /// The address.
+    type Settings = String;
+    type Memory = ();
+    type Facts = NoFacts;
     /// By ordinal. Members that do not answer are left out.
     type Observed = BTreeMap<u32, Replication>;
     type Action = Action;
 
-    async fn observe(&self, workload: &Workload, _latch: &Latch) -> Self::Observed {
+    const PROFILE: DriverProfile = DriverProfile::named("example.com/redis");
+
+    fn read(settings: &Map<String, Value>, _stateful_set: &str) -> Result<String, String> {
+        let address = settings.get("address").and_then(Value::as_str).ok_or("spec.settings.address is missing")?;
+        if address.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
+            return Err(format!("spec.settings.address {address:?} has no port"));
+        }
+        Ok(address.to_owned())
+    }
+
+    fn connect(address: String, _with: &Connection, _memory: Arc<()>) -> Result<Self, String> {
+        Ok(Self { address })
+    }
+
+    async fn observe(&self, workload: &Workload, _latch: &RedisLatch, _operator: &dyn Operator) -> Self::Observed {
         let mut seen = BTreeMap::new();
         for ordinal in
             workload.pods.iter().filter(|(_, pod)| pod.ready && !pod.terminating).map(|(ordinal, _)| *ordinal)
@@ -75,9 +90,9 @@ impl MemberDriver for Redis {
         workload: &Workload,
         seen: &Self::Observed,
         target: &WorkloadTarget,
-        latch: &Latch,
+        latch: &RedisLatch,
         _now: i64,
-    ) -> MemberStep<Action> {
+    ) -> MemberStep<Action, NoFacts> {
         let (size, replicas) = (target.size, workload.replicas);
         let wait = |why: String| MemberStep::Wait { why, after: SOON };
         if target.mode != Mode::Run {
@@ -91,7 +106,11 @@ impl MemberDriver for Redis {
             if !seen.contains_key(&0) {
                 return wait("the first pod to answer".to_owned());
             }
-            return MemberStep::Latch(Latch { bootstrapped: true, cluster: Some("0".to_owned()), ..latch.clone() });
+            return MemberStep::Latch(RedisLatch {
+                bootstrapped: true,
+                cluster: Some("0".to_owned()),
+                ..latch.clone()
+            });
         };
         // It has handed over, and the status does not show it yet.
         if let Some(Replication::Replica { of, .. }) = seen.get(&primary)
@@ -99,7 +118,7 @@ impl MemberDriver for Redis {
         {
             return match seen.get(&new) {
                 Some(Replication::Primary) => {
-                    MemberStep::Latch(Latch { cluster: Some(new.to_string()), ..latch.clone() })
+                    MemberStep::Latch(RedisLatch { cluster: Some(new.to_string()), ..latch.clone() })
                 }
                 _ => wait(format!("pod {new} to take over from pod {primary}")),
             };
@@ -151,8 +170,8 @@ impl MemberDriver for Redis {
         }
     }
 
-    async fn act(&self, action: Action) -> ActionOutcome {
-        let (at, command) = match &action {
+    async fn act(&self, action: &Action, _operator: &dyn Operator) -> ActionOutcome {
+        let (at, command) = match action {
             Action::Follow { replica, primary, .. } => (replica, format!("REPLICAOF {}", primary.replace(':', " "))),
             Action::HandOver { primary, replica, .. } => {
                 (primary, format!("FAILOVER TO {} TIMEOUT 10000", replica.replace(':', " ")))

@@ -8,6 +8,7 @@ use tillerman::kind::ignore::IGNORE_DRIFT;
 use tillerman::kind::switches::{self, Switches};
 use tillerman::kind::{values_from, watches};
 use tillerman::members::document::Members;
+use tillerman::members::drivers::Drivers;
 use tillerman::notices::document::MAX_BODY;
 use tillerman::notices::template::{self, Template};
 use tillerman::object::Object;
@@ -280,7 +281,7 @@ pub fn documents(data: &[u8]) {
         assert!(packed.is_err() || StatusFields::decode(&packed.unwrap_or_default()).is_some());
     }
     assert_short(StatusFields::parse(&unknown).err());
-    assert_short(Members::read(&unknown, &[], "ns").err());
+    assert_short(Members::read(&unknown, &[], "ns", &Drivers::new()).err());
     assert_short(Operations::read(&unknown, &[]).err());
     let object = bounds::SPEC.yaml(object).unwrap_or_default();
     let fields = read["fields"].as_object().into_iter().flat_map(|fields| fields.values());

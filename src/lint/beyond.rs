@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{LintReport, LintSettings};
 use crate::members::document::{KIND, Members};
+use crate::members::drivers::Drivers;
 use crate::members::progress;
 use crate::object::{Object, push_flat};
 use crate::plan::operations::document::Operations;
@@ -29,11 +30,12 @@ pub fn check(folder: &str, files: BTreeMap<String, String>, settings: &LintSetti
             let _ = push_flat(object, &mut objects);
         }
     }
-    let members = Members::read(&rendered.unknown, &objects, &settings.namespace);
+    let members = Members::read(&rendered.unknown, &objects, &settings.namespace, &Drivers::new());
     let sets = members.as_ref().ok().and_then(Option::as_ref).into_iter().flat_map(|members| &members.sets);
     let names: Vec<String> = sets.map(|set| set.name.clone()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let known = Known { objects: &objects, namespace: &settings.namespace, members: &names, facts: &progress::FACTS };
+    let facts = progress::facts(&Drivers::new());
+    let known = Known { objects: &objects, namespace: &settings.namespace, members: &names, facts: &facts };
     let fields = StatusFields::read(&rendered.unknown, known);
     report.check(folder, members);
     report.check(folder, fields);

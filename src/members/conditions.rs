@@ -29,12 +29,14 @@ pub struct ClusterCondition {
     pub message: String,
 }
 
-/// The conditions of a set whose versions are in `status`, an entry of `status.members`.
+/// The conditions of a set whose versions are in `status`, an entry of `status.members`. `recovery` is that of
+/// [`MemberDriver::recovery`](super::driver::MemberDriver::recovery).
 pub fn conditions(
     set: &Set,
     workload: &Workload,
     latch: &Latch,
     doing: &Doing,
+    recovery: Option<&str>,
     status: &Map<String, Value>,
 ) -> Vec<ClusterCondition> {
     let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -67,9 +69,8 @@ pub fn conditions(
             _ => condition("Upgrading", true, "Cluster upgrading", format!("upgrading to {target}")),
         });
     }
-    if let Some(recovery) = &latch.recovery {
-        let message = format!("{}-{} continues alone, and the others join it again", workload.name, recovery.survivor);
-        all.push(condition("Recovering", true, "Disaster recovery", message));
+    if let Some(recovery) = recovery {
+        all.push(condition("Recovering", true, "Disaster recovery", recovery.to_owned()));
     }
     all
 }
@@ -79,12 +80,12 @@ mod tests {
     use super::{ClusterCondition, conditions};
     use crate::members::document::Set;
     use crate::members::progress::Doing;
-    use crate::members::workload::{Latch, Pod, Recovery, Workload};
+    use crate::members::workload::{Latch, Pod, Workload};
     use serde_json::{Map, Value, json};
 
     fn told(replicas: u32, ready: u32, doing: &Doing, status: &Value) -> Vec<(String, bool, String)> {
         let latch = Latch { bootstrapped: replicas > 0, replicas: Some(replicas), ..Latch::default() };
-        told_with(&latch, replicas, ready, doing, status)
+        told_with(&latch, replicas, ready, doing, None, status)
     }
 
     fn told_with(
@@ -92,12 +93,13 @@ mod tests {
         replicas: u32,
         ready: u32,
         doing: &Doing,
+        recovery: Option<&str>,
         status: &Value,
     ) -> Vec<(String, bool, String)> {
         let pods = (0..replicas).map(|k| (k, Pod { ready: k < ready, ..Pod::example() })).collect();
         let workload = Workload { pods, ..Workload::example(replicas) };
         let status: Map<String, Value> = status.as_object().unwrap().clone();
-        let all = conditions(&Set { size: 3, ..Set::example() }, &workload, latch, doing, &status);
+        let all = conditions(&Set { size: 3, ..Set::example() }, &workload, latch, doing, recovery, &status);
         all.into_iter()
             .map(|ClusterCondition { name, on, reason, message }| (name.to_owned(), on, format!("{reason}|{message}")))
             .collect()
@@ -105,10 +107,9 @@ mod tests {
 
     #[test]
     fn a_cluster_that_goes_on_with_one_member_recovers() {
-        let recovery = Recovery { survivor: 1, ..Recovery::default() };
-        let latch = Latch { bootstrapped: true, replicas: Some(3), recovery: Some(recovery), ..Latch::default() };
-        let told = told_with(&latch, 3, 1, &Doing::Waiting("x".into()), &json!({}));
-        let message = "Disaster recovery|db-1 continues alone, and the others join it again".to_owned();
+        let latch = Latch { bootstrapped: true, replicas: Some(3), ..Latch::default() };
+        let told = told_with(&latch, 3, 1, &Doing::Waiting("x".into()), Some("db-1 continues alone"), &json!({}));
+        let message = "Disaster recovery|db-1 continues alone".to_owned();
         assert_eq!(told.last(), Some(&("Recovering".to_owned(), true, message)));
     }
 

@@ -9,9 +9,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::driver::OWN_SETTINGS;
 pub use super::driver_name::{DriverName, is_own};
-use super::etcd::document::EtcdDocument;
-use super::primary::document::PrimaryDocument;
+use super::drivers::{BUILT_IN, Drivers};
 use super::progress;
 use crate::kind::duration;
 use crate::object::{Gvk, Object, ObjectId};
@@ -34,9 +34,8 @@ const OF: &str = names::SCALE_HOOK_OF;
 const MAX_SIZE: u32 = 100;
 /// The maximum size of the annotation in bytes. The inventory is in the same 256 KiB.
 const MAX_ENCODED: usize = 40 << 10;
-/// The fields of `spec`.
-const FIELDS: [&str; 10] =
-    ["target", "size", "driver", "volumes", "progressDeadline", "etcd", "primary", "settings", "paused", "version"];
+/// The fields of `spec`, before and after those with the settings of a driver.
+const FIELDS: [&[&str]; 2] = [&["target", "size", "driver", "volumes", "progressDeadline"], &["paused", "version"]];
 /// The default number of seconds without progress after which the condition reports it.
 const PROGRESS_DEADLINE: u64 = 600;
 
@@ -68,21 +67,45 @@ pub struct Set {
     pub progress_deadline: u64,
     /// `serviceName` of the StatefulSet.
     pub service: String,
-    /// `etcd` of the document, for its driver.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub etcd: Map<String, Value>,
-    /// `primary` of the document, for its driver.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub primary: Map<String, Value>,
-    /// `settings` of the document, for a driver of the program's own.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub settings: Map<String, Value>,
+    /// The settings of the driver, under the name of their field.
+    #[serde(flatten)]
+    pub settings: DriverSettings,
     /// Whether no member is added, removed or restarted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
     /// The intended version of the members, for the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+}
+
+/// The settings of a driver, under the name of their field in the document.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Map<String, Value>")]
+pub struct DriverSettings(Map<String, Value>);
+
+impl DriverSettings {
+    fn of(field: &str, settings: Map<String, Value>) -> Self {
+        let is_some = !settings.is_empty();
+        Self(is_some.then(|| (field.to_owned(), settings.into())).into_iter().collect())
+    }
+
+    /// Their fields.
+    pub fn fields(&self) -> Map<String, Value> {
+        self.0.values().find_map(Value::as_object).cloned().unwrap_or_default()
+    }
+}
+
+impl From<Map<String, Value>> for DriverSettings {
+    /// Other fields of a record belong to later versions.
+    fn from(mut fields: Map<String, Value>) -> Self {
+        fields.retain(|name, value| value.is_object() && settings_fields().any(|field| field == name));
+        Self(fields)
+    }
+}
+
+/// The fields of `spec` with the settings of a driver.
+fn settings_fields() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().filter_map(|profile| profile.field).chain([OWN_SETTINGS])
 }
 
 /// The fate of the claims of a member that left.
@@ -185,14 +208,21 @@ impl ScaleHook {
 impl Members {
     /// Reads the documents of a rendering that Helm ignores, and checks them against the objects. Returns `None` if the
     /// chart has no stateful set with members. The error is a sentence; it contains names, but no other values.
-    pub fn read(unknown: &[Hook], objects: &[Object], namespace: &str) -> Result<Option<Self>, String> {
+    ///
+    /// The settings of a driver that is not one of `drivers` are not checked.
+    pub fn read(
+        unknown: &[Hook],
+        objects: &[Object],
+        namespace: &str,
+        drivers: &Drivers,
+    ) -> Result<Option<Self>, String> {
         if let Some(object) = objects.iter().find(|o| is_members(&o.gvk.api_version(), &o.gvk.kind)) {
             return Err(format!("Members {} lacks the annotation helm.sh/hook: members", object.name));
         }
         let mut members = Self::default();
         for hook in unknown.iter().filter(|h| is_document(h)) {
             let name = &hook.manifest.name;
-            let set = read_set(hook, objects, namespace).map_err(|e| format!("Members {name}: {e}"))?;
+            let set = read_set(hook, objects, namespace, drivers).map_err(|e| format!("Members {name}: {e}"))?;
             if let Some(other) = members.sets.iter().find(|s| s.target == set.target) {
                 return Err(format!(
                     "Members {} and {name} are both for StatefulSet {}: it can have one",
@@ -212,7 +242,7 @@ impl Members {
             if hook.events.iter().any(|e| ScaleEvent::parse(e).is_some()) {
                 let name = &hook.manifest.name;
                 members.hooks.push(
-                    read_hook(hook, &members.sets)
+                    read_hook(hook, &members.sets, drivers)
                         .map_err(|e| format!("scale hook {} {name}: {e}", hook.manifest.kind))?,
                 );
             }
@@ -246,14 +276,12 @@ impl Set {
             name: "m".into(),
             target: "db".into(),
             size: 3,
-            driver: DriverName::JOBS,
+            driver: DriverName::parse("jobs").unwrap(),
             on_remove: OnRemove::Delete,
             on_orphan: OnOrphan::Refuse,
             progress_deadline: PROGRESS_DEADLINE,
             service: "peer".into(),
-            etcd: Map::new(),
-            primary: Map::new(),
-            settings: Map::new(),
+            settings: DriverSettings::default(),
             paused: false,
             version: None,
         }
@@ -277,7 +305,7 @@ fn is_document(hook: &Hook) -> bool {
     is_members(&hook.manifest.api_version, &hook.manifest.kind) || hook.events.iter().any(|e| e == MEMBERS)
 }
 
-fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, String> {
+fn read_set(hook: &Hook, objects: &[Object], namespace: &str, drivers: &Drivers) -> Result<Set, String> {
     let manifest = &hook.manifest;
     if manifest.api_version != API_VERSION || manifest.kind != KIND {
         return Err(format!("a hook members is of {API_VERSION}, Kind={KIND}"));
@@ -289,7 +317,9 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     document.retain(|key, _| key != "status");
     let mut document =
         DocumentFields::of("the document", Some(document.into()), &["apiVersion", "kind", "metadata", "spec"])?;
-    let mut spec = DocumentFields::of("spec", document.take("spec"), &FIELDS)?;
+    let fields: Vec<&str> =
+        FIELDS[0].iter().copied().chain(settings_fields()).chain(FIELDS[1].iter().copied()).collect();
+    let mut spec = DocumentFields::of("spec", document.take("spec"), &fields)?;
     let mut target = DocumentFields::of("spec.target", spec.take("target"), &["apiVersion", "kind", "name"])?;
     target.choice("kind", &[("StatefulSet", ())], Some(()))?;
     target.choice("apiVersion", &[("apps/v1", ())], Some(()))?;
@@ -297,26 +327,11 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
     let size = spec.take("size").ok_or("spec.size, the number of members, is missing")?;
     let size = size.as_u64().and_then(|size| u32::try_from(size).ok()).filter(|size| (1..=MAX_SIZE).contains(size));
     let size = size.ok_or_else(|| format!("spec.size is not a whole number from 1 to {MAX_SIZE}"))?;
-    let driver = match spec.text("driver")? {
-        None => return Err("spec.driver is missing; it must be etcd, jobs or primary".to_owned()),
-        Some(text) => DriverName::parse(&text).ok_or_else(|| {
-            format!(
-                "spec.driver {text:?} is unknown; it must be etcd, jobs or primary, or a driver of the program's own, \
-                 such as example.com/database"
-            )
-        })?,
-    };
+    let driver = read_driver(spec.text("driver")?)?;
     let mut volumes = DocumentFields::of("spec.volumes", spec.take("volumes"), &["onRemove", "onOrphan"])?;
     let on_remove = [("Delete", OnRemove::Delete), ("Retain", OnRemove::Retain)];
     let on_orphan = [("Refuse", OnOrphan::Refuse), ("Adopt", OnOrphan::Adopt)];
-    let etcd = of_driver(&mut spec, "etcd", driver == DriverName::ETCD)?;
-    let primary = of_driver(&mut spec, "primary", driver == DriverName::PRIMARY)?;
-    let settings = match (spec.take("settings"), &driver) {
-        (None, _) => Map::new(),
-        (Some(Value::Object(settings)), driver) if driver.is_own() => settings,
-        (Some(_), driver) if driver.is_own() => return Err("spec.settings is not an object".to_owned()),
-        (Some(_), _) => return Err("spec.settings is only for a driver of the program's own".to_owned()),
-    };
+    let (field, settings) = read_settings(&mut spec, &driver)?;
     let progress_deadline = match spec.text("progressDeadline")? {
         None => PROGRESS_DEADLINE,
         Some(text) => duration::parse(&text).map_err(|e| format!("spec.progressDeadline: {e}"))?.as_secs(),
@@ -327,17 +342,16 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
         Some(_) => return Err("spec.paused must be true or false".to_owned()),
     };
     let version = spec.text("version")?;
-    let version = version.or_else(|| etcd.get("version").and_then(Value::as_str).map(str::to_owned));
+    let known = drivers.get(driver.as_str());
     // In the status these two fields are next to the names of documents.
-    if driver == DriverName::ETCD && progress::LISTS.contains(&manifest.name.as_str()) {
-        return Err(format!("with driver: etcd, the name of the document cannot be {}", manifest.name));
+    if known.is_some_and(|known| known.profile().lists_pods) && progress::LISTS.contains(&manifest.name.as_str()) {
+        let driver = driver.as_str();
+        return Err(format!("with driver: {driver}, the name of the document cannot be {}", manifest.name));
     }
     let service = check_target(&target, objects, namespace)?;
-    if driver == DriverName::ETCD {
-        check_map("etcd", &EtcdDocument::read(&etcd, &target)?.config_map, objects, namespace)?;
-    }
-    if driver == DriverName::PRIMARY {
-        check_map("primary", &PrimaryDocument::read(&primary, &target)?.config_map, objects, namespace)?;
+    let needs = known.map(|known| known.needs(&settings, &target)).transpose()?.unwrap_or_default();
+    if let Some(name) = &needs.config_map {
+        check_map(field, name, objects, namespace)?;
     }
     Ok(Set {
         name: manifest.name.clone(),
@@ -348,22 +362,47 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str) -> Result<Set, Str
         on_orphan: volumes.choice("onOrphan", &on_orphan, Some(OnOrphan::Refuse))?,
         progress_deadline,
         service,
-        etcd,
-        primary,
-        settings,
+        settings: DriverSettings::of(field, settings),
         paused,
-        version,
+        version: version.or(needs.version),
     })
 }
 
-/// The field of a built-in driver, which has its name.
-fn of_driver(spec: &mut DocumentFields<'_>, field: &'static str, is_its: bool) -> Result<Map<String, Value>, String> {
-    match spec.take(field) {
-        Some(Value::Object(fields)) if is_its => Ok(fields),
-        None => Ok(Map::new()),
-        Some(_) if is_its => Err(format!("spec.{field} is not an object")),
-        Some(_) => Err(format!("spec.{field} is only for driver: {field}")),
+fn read_driver(name: Option<String>) -> Result<DriverName, String> {
+    let names: Vec<&str> = BUILT_IN.iter().map(|profile| profile.name).collect();
+    let built_in = match names.as_slice() {
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+        [] => String::new(),
+    };
+    let name = name.ok_or_else(|| format!("spec.driver is missing; it must be {built_in}"))?;
+    DriverName::parse(&name).ok_or_else(|| {
+        format!(
+            "spec.driver {name:?} is unknown; it must be {built_in}, or a driver of the program's own, such as \
+             example.com/database"
+        )
+    })
+}
+
+/// The settings of the driver, and the name of their field. No field may be there for a different driver.
+fn read_settings(
+    spec: &mut DocumentFields<'_>,
+    driver: &DriverName,
+) -> Result<(&'static str, Map<String, Value>), String> {
+    let own = (OWN_SETTINGS, "a driver of the program's own".to_owned(), is_own(driver.as_str()));
+    let built_in = BUILT_IN.iter().filter_map(|profile| {
+        Some((profile.field?, format!("driver: {}", profile.name), profile.name == driver.as_str()))
+    });
+    let mut found = (OWN_SETTINGS, Map::new());
+    for (field, whose, is_its) in built_in.chain([own]) {
+        match spec.take(field) {
+            Some(Value::Object(settings)) if is_its => found = (field, settings),
+            None if is_its => found = (field, Map::new()),
+            None => {}
+            Some(_) if is_its => return Err(format!("spec.{field} is not an object")),
+            Some(_) => return Err(format!("spec.{field} is only for {whose}")),
+        }
     }
+    Ok(found)
 }
 
 /// Checks that the operator can step the StatefulSet. Returns its service name.
@@ -413,7 +452,7 @@ fn check_map(field: &str, name: &str, objects: &[Object], namespace: &str) -> Re
     }
 }
 
-fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
+fn read_hook(hook: &Hook, sets: &[Set], drivers: &Drivers) -> Result<ScaleHook, String> {
     let manifest = &hook.manifest;
     if manifest.kind != "Job" || manifest.api_version != "batch/v1" {
         return Err("a scale hook is a Job of batch/v1".to_owned());
@@ -432,15 +471,16 @@ fn read_hook(hook: &Hook, sets: &[Set]) -> Result<ScaleHook, String> {
         let annotations = job.get("metadata").and_then(|m| m.get("annotations"));
         annotations.and_then(|a| a.get(name)).and_then(Value::as_str).map(str::to_owned)
     };
-    // A driver of the program's own has no part in a deletion.
+    // A driver has no part in a deletion, so these hooks run whichever driver the stateful set has.
     let any = events == [ScaleEvent::BeforeDelete];
-    let jobs: Vec<&str> =
-        sets.iter().filter(|s| any || s.driver == DriverName::JOBS).map(|s| s.name.as_str()).collect();
+    let runs_hooks = |set: &Set| drivers.get(set.driver.as_str()).is_some_and(|driver| driver.profile().runs_hooks);
+    let jobs: Vec<&str> = sets.iter().filter(|set| any || runs_hooks(set)).map(|set| set.name.as_str()).collect();
+    let runner = BUILT_IN.iter().find(|profile| profile.runs_hooks).map_or("", |profile| profile.name);
     let set = match (annotation(OF), jobs.as_slice()) {
         (Some(name), jobs) if jobs.contains(&name.as_str()) => name,
-        (Some(name), _) => return Err(format!("there is no Members {name:?} with driver: jobs")),
+        (Some(name), _) => return Err(format!("there is no Members {name:?} with driver: {runner}")),
         (None, [only]) => (*only).to_owned(),
-        (None, []) => return Err("no Members document has driver: jobs".to_owned()),
+        (None, []) => return Err(format!("no Members document has driver: {runner}")),
         (None, _) => return Err(format!("its annotation {OF} must name its Members document")),
     };
     let container = runs::container(&job)?;

@@ -1,4 +1,4 @@
-use super::{DriverName, Members, OnOrphan, OnRemove, ScaleEvent};
+use super::{Drivers, Members, OnOrphan, OnRemove, ScaleEvent, Set};
 use crate::object::{Object, parse_manifest};
 use crate::render::Hook;
 use crate::render::order;
@@ -23,7 +23,7 @@ fn sorted(documents: &[&str]) -> (Vec<Hook>, Vec<Object>) {
 
 fn read(documents: &[&str]) -> Result<Option<Members>, String> {
     let (unknown, objects) = sorted(documents);
-    Members::read(&unknown, &objects, "ns")
+    Members::read(&unknown, &objects, "ns", &Drivers::new())
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_document_and_its_jobs_are_read_and_come_back_from_the_annotation() {
     let document = members("m", "{target: {kind: StatefulSet, name: db}, size: 3, driver: jobs, progressDeadline: 2m}");
     let found = read(&[SET, &document, JOB]).unwrap().unwrap();
     let set = &found.sets[0];
-    assert_eq!((set.name.as_str(), set.target.as_str(), set.size, &set.driver), ("m", "db", 3, &DriverName::JOBS));
+    assert_eq!((set.name.as_str(), set.target.as_str(), set.size, set.driver.as_str()), ("m", "db", 3, "jobs"));
     assert_eq!((set.on_remove, set.on_orphan), (OnRemove::Delete, OnOrphan::Refuse));
     assert_eq!((set.progress_deadline, set.service.as_str()), (120, "db-peer"));
     let hook = &found.hooks[0];
@@ -39,6 +39,38 @@ fn a_document_and_its_jobs_are_read_and_come_back_from_the_annotation() {
     assert_eq!(hook.events, [ScaleEvent::AfterReady, ScaleEvent::Bootstrap]);
     assert_eq!(Members::decode(&found.encode().unwrap()), Some(found));
     assert_eq!(Members::decode("no"), None);
+}
+
+/// Records of earlier versions have these bytes.
+#[test]
+fn the_form_of_a_record_stays_the_same() {
+    let head = r#"{"name":"m","target":"db","size":3,"driver":"#;
+    let middle = r#","on_remove":"Delete","on_orphan":"Refuse","progress_deadline":600,"service":"db-peer""#;
+    let table = [
+        ("driver: jobs", r#""jobs""#, ""),
+        ("driver: jobs, paused: true, version: '1'", r#""jobs""#, r#","paused":true,"version":"1""#),
+        (
+            "driver: etcd, etcd: {peerURL: 'http://$(POD).p:1', clientURL: 'http://$(POD).p:2', version: 3.6.1}",
+            r#""etcd""#,
+            r#","etcd":{"peerURL":"http://$(POD).p:1","clientURL":"http://$(POD).p:2","version":"3.6.1"},"version":"3.6.1""#,
+        ),
+        (
+            "driver: primary, primary: {agentURL: 'http://$(POD).p:1'}, paused: true",
+            r#""primary""#,
+            r#","primary":{"agentURL":"http://$(POD).p:1"},"paused":true"#,
+        ),
+        ("driver: example.com/db, settings: {a: 1}", r#"{"own":"example.com/db"}"#, r#","settings":{"a":1}"#),
+    ];
+    for (spec, driver, rest) in table {
+        let found =
+            read(&[SET, &members("m", &format!("{{target: {{name: db}}, size: 3, {spec}}}"))]).unwrap().unwrap();
+        let written = format!("{head}{driver}{middle}{rest}}}");
+        assert_eq!(serde_json::to_string(&found.sets[0]).unwrap(), written);
+        assert_eq!(serde_json::from_str::<Set>(&written).unwrap(), found.sets[0]);
+        let later = written.replace(r#""size""#, r#""unknown":{"a":1},"size""#);
+        assert_eq!(serde_json::from_str::<Set>(&later).unwrap(), found.sets[0], "of a later version");
+    }
+    assert!(serde_json::from_str::<Set>(&format!("{head}\"mysql\"{middle}}}")).is_err());
 }
 
 #[test]
@@ -60,15 +92,15 @@ fn a_driver_is_one_of_ours_or_has_a_domain() {
     assert_eq!(of("driver: Example.com/db"), unknown("Example.com/db"));
     assert_eq!(of("driver: example.com/db/x"), unknown("example.com/db/x"));
     let own = of("driver: example.com/db, settings: {a: 1}").unwrap().unwrap();
-    assert_eq!((own.sets[0].driver.as_str(), &own.sets[0].settings["a"]), ("example.com/db", &1.into()));
+    assert_eq!((own.sets[0].driver.as_str(), &own.sets[0].settings.fields()["a"]), ("example.com/db", &1.into()));
     assert_eq!(Members::decode(&own.encode().unwrap()), Some(own));
     let error = |more: &str| of(more).unwrap_err();
     assert_eq!(error("driver: example.com/db, settings: 3"), "Members m: spec.settings is not an object");
     let primary =
         of("driver: primary, primary: {agentURL: 'http://$(POD).p:7360', onDiverged: Keep}").unwrap().unwrap();
     assert_eq!(
-        (&primary.sets[0].driver, &primary.sets[0].primary["onDiverged"]),
-        (&DriverName::PRIMARY, &"Keep".into())
+        (primary.sets[0].driver.as_str(), &primary.sets[0].settings.fields()["onDiverged"]),
+        ("primary", &"Keep".into())
     );
     assert_eq!(Members::decode(&primary.encode().unwrap()), Some(primary));
     let of_others = "Members m: spec.settings is only for a driver of the program's own";

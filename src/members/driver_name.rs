@@ -4,66 +4,55 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::drivers::BUILT_IN;
+
 /// The name of the driver, which adds and removes members: a built-in driver, or one of the program's own
 /// ([`Drivers`](super::drivers::Drivers)), such as `example.com/database`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "EncodedDriver", into = "EncodedDriver")]
+#[serde(try_from = "EncodedDriver", into = "EncodedDriver")]
 pub struct DriverName(Cow<'static, str>);
 
 /// The form of the name in a record.
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(untagged)]
 enum EncodedDriver {
-    Etcd,
-    Jobs,
-    Primary,
-    Own(String),
+    BuiltIn(Cow<'static, str>),
+    Own { own: String },
 }
 
-impl From<EncodedDriver> for DriverName {
-    fn from(encoded: EncodedDriver) -> Self {
+impl TryFrom<EncodedDriver> for DriverName {
+    type Error = String;
+
+    fn try_from(encoded: EncodedDriver) -> Result<Self, String> {
         match encoded {
-            EncodedDriver::Etcd => Self::ETCD,
-            EncodedDriver::Jobs => Self::JOBS,
-            EncodedDriver::Primary => Self::PRIMARY,
-            EncodedDriver::Own(name) => Self(name.into()),
+            EncodedDriver::BuiltIn(name) => Self::built_in(&name).ok_or_else(|| format!("there is no driver {name}")),
+            EncodedDriver::Own { own } => Ok(Self(own.into())),
         }
     }
 }
 
 impl From<DriverName> for EncodedDriver {
     fn from(name: DriverName) -> Self {
-        match name {
-            name if name == DriverName::ETCD => Self::Etcd,
-            name if name == DriverName::JOBS => Self::Jobs,
-            name if name == DriverName::PRIMARY => Self::Primary,
-            DriverName(name) => Self::Own(name.into_owned()),
+        match DriverName::built_in(name.as_str()) {
+            Some(name) => Self::BuiltIn(name.0),
+            None => Self::Own { own: name.0.into_owned() },
         }
     }
 }
 
 impl DriverName {
-    /// The driver of etcd.
-    pub const ETCD: Self = Self(Cow::Borrowed("etcd"));
-    /// The driver that runs Jobs of the chart.
-    pub const JOBS: Self = Self(Cow::Borrowed("jobs"));
-    /// The driver of databases with one primary and replicas.
-    pub const PRIMARY: Self = Self(Cow::Borrowed("primary"));
+    fn built_in(text: &str) -> Option<Self> {
+        BUILT_IN.iter().find(|profile| profile.name == text).map(|profile| Self(profile.name.into()))
+    }
 
     /// Reads the name in a document; `None` for an unknown one.
     pub fn parse(text: &str) -> Option<Self> {
-        let built_in = [Self::ETCD, Self::JOBS, Self::PRIMARY].into_iter().find(|name| name.0 == text);
-        built_in.or_else(|| is_own(text).then(|| Self(text.to_owned().into())))
+        Self::built_in(text).or_else(|| is_own(text).then(|| Self(text.to_owned().into())))
     }
 
     /// The name as in the document.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    /// Whether it is a driver of the program's own.
-    pub fn is_own(&self) -> bool {
-        is_own(&self.0)
     }
 }
 

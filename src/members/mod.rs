@@ -6,28 +6,28 @@
 //!
 //! - [`workload`]: the state of a StatefulSet in the API server, and the few facts that only the status of the custom
 //!   resource keeps.
-//! - [`driver`]: the decisions of a driver: one step at a time.
+//! - [`driver`]: the trait of drivers: settings, one step at a time, the report and the events.
 //! - [`document`]: the declarations of a chart about its members.
-//! - [`driver_name`]: the names of drivers. [`secret`]: certificates and passwords, as Secrets contain them. [`config_maps`]: what
-//!   containers of members read when they start.
+//! - [`driver_name`]: the names of drivers. [`secret`]: certificates and passwords, as Secrets contain them. [`operator`]: what
+//!   the operator does in the API server for a driver.
 //! - [`conditions`](mod@conditions): the conditions that coreos' etcd-operator reported for a cluster.
 //! - [`etcd`]: the driver of etcd.
 //! - [`jobs`]: the driver that runs Jobs of the chart.
 //! - [`primary`]: the driver of databases with one primary and replicas.
-//! - [`drivers`]: drivers that a program registers.
+//! - [`drivers`]: the list of drivers: the built-in ones, and those that a program registers.
 //! - [`rows`]: the tables of decisions of `etcd` and `primary`, as pages show them.
 //! - [`progress`]: the report about members in the status.
 //! - [`url`]: the ordinal that a URL belongs to.
 //! - [`substitute`]: the fields that the operator inserts when it applies the StatefulSet.
 
 pub mod conditions;
-pub mod config_maps;
 pub mod document;
 pub mod driver;
 pub mod driver_name;
 pub mod drivers;
 pub mod etcd;
 pub mod jobs;
+pub mod operator;
 pub mod primary;
 pub mod progress;
 pub mod rows;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::conditions::{ClusterCondition, conditions};
-use super::document::{DriverName, Set};
-use super::primary::state::{ChangeKind, Latched};
+use super::document::Set;
+use super::driver::DriverProfile;
+use super::drivers::Drivers;
 use super::workload::{Latch, Mode, Move, MoveKind, VolumeClaim, Workload};
 
 /// The actions of a pass on a stateful set.
@@ -36,9 +37,10 @@ pub struct MembersStatus {
     pub members: Map<String, Value>,
     /// `status.plan`; `None` keeps the previous one.
     pub plan: Option<Value>,
-    /// [`FACTS`], by document, of the sets that this pass looked at.
+    /// The facts ([`facts`]), by document, of the sets that this pass looked at.
     pub facts: BTreeMap<String, Map<String, Value>>,
-    /// Whether the status lists the pods and has the conditions of coreos' etcd-operator: it has one set, of etcd.
+    /// Whether the status lists the pods and has the conditions of coreos' etcd-operator
+    /// ([`DriverProfile::lists_pods`]).
     pub as_coreos: bool,
     /// coreos' conditions, if the status has them.
     pub conditions: Option<Vec<ClusterCondition>>,
@@ -66,11 +68,14 @@ impl MembersStatus {
     }
 
     /// Reads the previous status for these sets.
-    pub fn of(status: &Map<String, Value>, sets: &[Set]) -> Self {
+    pub fn of(status: &Map<String, Value>, sets: &[Set], drivers: &Drivers) -> Self {
         let mut report = Self::read(status);
-        let alone = sets.iter().filter(|set| set.driver == DriverName::PRIMARY);
+        let is = |set: &Set, of: fn(&DriverProfile) -> bool| {
+            drivers.get(set.driver.as_str()).is_some_and(|driver| of(driver.profile()))
+        };
+        let alone = sets.iter().filter(|set| is(set, |profile| profile.latches_alone));
         report.latched_alone = alone.map(|set| set.name.clone()).collect();
-        report.as_coreos = matches!(sets, [only] if only.driver == DriverName::ETCD);
+        report.as_coreos = matches!(sets, [only] if is(only, |profile| profile.lists_pods));
         if !report.as_coreos {
             report.members.retain(|_, members| members.is_object());
         }
@@ -83,8 +88,8 @@ impl MembersStatus {
     }
 }
 
-/// The facts about a set that a `Status` document can show.
-pub const FACTS: [&str; 13] = [
+/// The facts about a set that a `Status` document can show, with those of its driver ([`DriverProfile::facts`]).
+const FACTS: [&str; 11] = [
     "statefulSet",
     "size",
     "replicas",
@@ -96,12 +101,12 @@ pub const FACTS: [&str; 13] = [
     "phase",
     "currentVersion",
     "targetVersion",
-    "primary",
-    "safeToFailOver",
 ];
 
-/// The part of a set's entry about its application, by its driver: the primary's.
-pub const DETAILS: [&str; 6] = ["primary", "safeToFailOver", "unsafeBecause", "members", "lastChange", "switchOver"];
+/// All facts that a `Status` document can show, where a program has these drivers.
+pub fn facts(drivers: &Drivers) -> Vec<&'static str> {
+    FACTS.into_iter().chain(drivers.facts()).collect()
+}
 
 /// Lists of pods in `status.members`, as coreos' etcd-operator had them (v0.9.4, `pkg/apis/etcd/v1beta2/status.go`).
 pub const LISTS: [&str; 2] = ["ready", "unready"];
@@ -161,16 +166,28 @@ fn stage(set: &Set, before: &Value, mode: Mode, doing: &Doing) -> Map<String, Va
     stage
 }
 
-/// Enters the actions of a pass on a stateful set. Returns the time until its progress deadline, if it waits.
-pub fn enter(
-    report: &mut MembersStatus,
-    set: &Set,
-    workload: &Workload,
-    latch: &Latch,
-    mode: Mode,
-    doing: &Doing,
-    now: i64,
-) -> Option<Duration> {
+/// A pass over a stateful set.
+#[derive(Clone, Copy, Debug)]
+pub struct SetProgress<'a> {
+    /// The stateful set.
+    pub set: &'a Set,
+    /// Its state.
+    pub workload: &'a Workload,
+    /// The latch to remember.
+    pub latch: &'a Latch,
+    /// Whether the operator may act.
+    pub mode: Mode,
+    /// The actions of the pass.
+    pub doing: &'a Doing,
+    /// The recovery of a lost quorum that is under way, in words.
+    pub recovery: Option<&'a str>,
+    /// The current time, in seconds since 1970.
+    pub now: i64,
+}
+
+/// Enters a pass on a stateful set. Returns the time until its progress deadline, if it waits.
+pub fn enter(report: &mut MembersStatus, pass: SetProgress<'_>) -> Option<Duration> {
+    let SetProgress { set, workload, latch, mode, doing, recovery, now } = pass;
     let replicas = latch.replicas.unwrap_or(workload.replicas);
     let ready = workload.pods.values().filter(|pod| pod.stays_ready()).count();
     let reached = stage(set, report.members.get(&set.name).unwrap_or(&Value::Null), mode, doing);
@@ -204,7 +221,7 @@ pub fn enter(
         report.members.insert("ready".into(), pods(set, workload, true));
         report.members.insert("unready".into(), pods(set, workload, false));
         if mode == Mode::Run {
-            report.conditions = Some(conditions(set, workload, latch, doing, &reached));
+            report.conditions = Some(conditions(set, workload, latch, doing, recovery, &reached));
         }
     }
     if mode != Mode::Run {
@@ -253,8 +270,8 @@ pub fn enter(
             let limit = set.progress_deadline;
             ("ProgressDeadlineExceeded", format!("{name}: no progress for {limit} seconds: waiting for {why}"))
         }
-        Doing::Waiting(why) if latch.recovery.is_some() => (RECOVERING, format!("waiting for {why}")),
-        Doing::Done(what) if latch.recovery.is_some() => (RECOVERING, what.clone()),
+        Doing::Waiting(why) if recovery.is_some() => (RECOVERING, format!("waiting for {why}")),
+        Doing::Done(what) if recovery.is_some() => (RECOVERING, what.clone()),
         Doing::Waiting(why) => ("Progressing", format!("{name}: waiting for {why}")),
         Doing::Done(what) => ("Progressing", format!("{name}: {what}")),
         Doing::Nothing => ("Progressing", String::new()),
@@ -264,33 +281,44 @@ pub fn enter(
 
 /// Enters the actions of a driver that keep the members of a set working, while something else is under way: the plan
 /// is that of the other.
-pub fn keep(report: &mut MembersStatus, set: &Set, latch: &Latch, doing: &Doing, details: Option<Map<String, Value>>) {
+pub fn keep(
+    report: &mut MembersStatus,
+    set: &Set,
+    profile: &DriverProfile,
+    latch: &Latch,
+    doing: &Doing,
+    said: Option<Map<String, Value>>,
+) {
     let before = report.members.get(&set.name).cloned();
     if let Some(Value::Object(entry)) = report.members.get_mut(&set.name) {
         entry.insert("latch".into(), json!(latch));
     }
-    detail(report, set, before.as_ref(), details);
+    detail(report, set, profile, before.as_ref(), said);
     if let Doing::Stopped { reason, why } = doing {
         report.unready = Some((*reason, why.clone()));
         report.stopped = true;
     }
 }
 
-/// Adds the driver's facts about the application to the report of [`enter`]. `None` keeps the facts of the entry
-/// `before`.
-pub fn detail(report: &mut MembersStatus, set: &Set, before: Option<&Value>, details: Option<Map<String, Value>>) {
+/// Adds what a driver says about its application to the report of [`enter`]. `None` keeps what the entry `before` says.
+pub fn detail(
+    report: &mut MembersStatus,
+    set: &Set,
+    profile: &DriverProfile,
+    before: Option<&Value>,
+    said: Option<Map<String, Value>>,
+) {
     let kept = || {
         let of = |name: &&str| Some(((*name).to_owned(), before?.get(name)?.clone()));
-        DETAILS.iter().filter_map(of).collect::<Map<String, Value>>()
+        profile.reports.iter().filter_map(of).collect::<Map<String, Value>>()
     };
-    let details = details.unwrap_or_else(kept);
+    let said = said.unwrap_or_else(kept);
     if let Some(facts) = report.facts.get_mut(&set.name) {
-        facts.extend(
-            details.iter().filter(|(name, _)| FACTS.contains(&name.as_str())).map(|(k, v)| (k.clone(), v.clone())),
-        );
+        let is_fact = |name: &str| FACTS.iter().chain(profile.facts).any(|fact| *fact == name);
+        facts.extend(said.iter().filter(|(name, _)| is_fact(name)).map(|(name, value)| (name.clone(), value.clone())));
     }
     if let Some(Value::Object(entry)) = report.members.get_mut(&set.name) {
-        entry.extend(details);
+        entry.extend(said);
     }
 }
 
@@ -326,82 +354,29 @@ fn verb(moving: &Move) -> &'static str {
     }
 }
 
-/// Describes the change of a latch in words.
-pub fn describe_latch(set: &Set, old: &Latch, new: &Latch) -> String {
+/// Describes the change of a latch in words. `facts` describes a change of the driver's facts.
+pub fn describe_latch(stateful_set: &str, old: &Latch, new: &Latch, facts: impl FnOnce() -> Option<String>) -> String {
     match (&old.moving, &new.moving) {
-        (None, Some(begun)) => format!("begin to {} {}-{}", verb(begun), set.target, begun.ordinal),
-        (Some(ended), None) => format!("{} {}-{}: done", verb(ended), set.target, ended.ordinal),
-        _ if new.bootstrapped && !old.bootstrapped => match &new.cluster {
-            Some(cluster) => format!("cluster {cluster} exists"),
-            None => format!("the first member of {} exists", set.target),
-        },
-        _ if new.primary != old.primary => describe_primary(set, old.primary.as_ref(), new.primary.as_ref()),
-        _ if new.recovery != old.recovery => describe_recovery(set, old, new),
-        _ if new.reclaimed != old.reclaimed => "record that writes are allowed again".to_owned(),
-        _ if new.since != old.since || new.stale != old.stale => "record which members it waits for".to_owned(),
-        _ if new.claims != old.claims || new.answered != old.answered => {
-            "record which claims belong to members".to_owned()
-        }
-        _ => format!("StatefulSet {} has {} replicas", set.target, new.replicas.unwrap_or_default()),
-    }
-}
-
-/// Describes the member that takes writes and those that acknowledge them from now on.
-fn describe_primary(set: &Set, old: Option<&Latched>, new: Option<&Latched>) -> String {
-    let name = |ordinal: u32| format!("{}-{ordinal}", set.target);
-    let none = Latched::default();
-    let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
-    match (&old.change, &new.change) {
-        (_, Some(begun)) if old.change.as_ref() != Some(begun) => {
-            let kind = if begun.kind == ChangeKind::FailOver { "fail over" } else { "switch over" };
-            return format!("begin to {kind}: {}", begun.why);
-        }
-        (Some(_), None) if new.last != old.last => match new.last.as_ref().and_then(|last| last.to) {
-            Some(to) => return format!("{} is the primary (epoch {})", name(to), new.epoch),
-            None => return new.last.as_ref().map(|last| last.why.clone()).unwrap_or_default(),
-        },
+        (None, Some(begun)) => return format!("begin to {} {stateful_set}-{}", verb(begun), begun.ordinal),
+        (Some(ended), None) => return format!("{} {stateful_set}-{}: done", verb(ended), ended.ordinal),
         _ => {}
     }
-    if new.ordinal != old.ordinal {
-        return new.ordinal.map_or_else(|| "there is no primary".to_owned(), |p| format!("{} is the primary", name(p)));
+    if new.bootstrapped && !old.bootstrapped {
+        return match &new.cluster {
+            Some(cluster) => format!("cluster {cluster} exists"),
+            None => format!("the first member of {stateful_set} exists"),
+        };
     }
-    if let Some(request) = new.requested.as_ref().filter(|request| old.requested.as_ref() != Some(request)) {
-        return format!("switch-over {}: {}", request.text, request.why.as_deref().unwrap_or(request.result.name()));
+    if let Some(described) = facts() {
+        return described;
     }
-    if let Some(k) = new.ackers.difference(&old.ackers).next() {
-        return format!("{} may acknowledge writes", name(*k));
+    if new.since != old.since || new.stale != old.stale {
+        return "record which members it waits for".to_owned();
     }
-    if let Some(k) = old.ackers.difference(&new.ackers).next() {
-        return format!("{} no longer acknowledges writes", name(*k));
+    if new.claims != old.claims || new.answered != old.answered {
+        return "record which claims belong to members".to_owned();
     }
-    if new.acks != old.acks {
-        return format!("each write is on {} replicas before it is acknowledged", new.acks);
-    }
-    match &new.leaving {
-        Some(leaving) if old.leaving.is_none() => {
-            format!("begin to remove {} from the members that acknowledge", name(leaving.ordinal))
-        }
-        Some(leaving) => format!("record the writes that {} may have acknowledged", name(leaving.ordinal)),
-        None => "record which members have started".to_owned(),
-    }
-}
-
-fn describe_recovery(set: &Set, old: &Latch, new: &Latch) -> String {
-    let name = |ordinal: u32| format!("{}-{ordinal}", set.target);
-    match (&old.recovery, &new.recovery) {
-        (None, Some(begun)) => format!(
-            "{} continues without the others, as requested ({}): writes that only they had acknowledged are lost",
-            name(begun.survivor),
-            begun.statement
-        ),
-        (Some(ended), None) if new.replicas == Some(ended.survivor + 1) && new.position != old.position => format!(
-            "{} continued without the others: the cluster has a quorum again, and writes that only they had \
-             acknowledged are lost",
-            name(ended.survivor)
-        ),
-        (Some(_), None) => "a quorum is back by itself: no member continues alone".to_owned(),
-        _ => "record which pod does not yet know that it is alone".to_owned(),
-    }
+    format!("StatefulSet {stateful_set} has {} replicas", new.replicas.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,10 +1,25 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::{DETAILS, Doing, FACTS, MembersStatus, detail, enter};
+use super::{Doing, FACTS, MembersStatus, SetProgress, detail};
 use crate::members::document::{DriverName, Set};
+use crate::members::driver::DriverProfile;
+use crate::members::drivers::Drivers;
 use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, VolumeClaim, Workload};
+
+fn enter(
+    report: &mut MembersStatus,
+    set: &Set,
+    workload: &Workload,
+    latch: &Latch,
+    mode: Mode,
+    doing: &Doing,
+    now: i64,
+) -> Option<Duration> {
+    super::enter(report, SetProgress { set, workload, latch, mode, doing, recovery: None, now })
+}
 
 fn set() -> Set {
     Set { progress_deadline: 60, ..Set::example() }
@@ -86,12 +101,12 @@ fn a_pause_leaves_the_plan_as_it_is() {
 /// coreos' etcd-operator v0.9.4, `pkg/apis/etcd/v1beta2/status.go`.
 #[test]
 fn phase_and_versions_are_those_of_coreos_and_of_etcd_the_lists_and_conditions_too() {
-    let mut set = Set { size: 1, driver: DriverName::ETCD, version: Some("3.5.0".into()), ..set() };
+    let mut set = Set { size: 1, driver: DriverName::parse("etcd").unwrap(), version: Some("3.5.0".into()), ..set() };
     let pod = |ready| Pod { ready, ..Pod::example() };
     let mut workload = Workload { pods: BTreeMap::from([(0, pod(false))]), ..Workload::example(1) };
     let latch = Latch { replicas: Some(1), ..Latch::default() };
     let step = |old: &MembersStatus, set: &Set, workload: &Workload, mode, doing| {
-        let mut report = MembersStatus::of(&status(old), std::slice::from_ref(set));
+        let mut report = MembersStatus::of(&status(old), std::slice::from_ref(set), &Drivers::new());
         enter(&mut report, set, workload, &latch, mode, &doing, 100);
         report
     };
@@ -122,23 +137,33 @@ fn phase_and_versions_are_those_of_coreos_and_of_etcd_the_lists_and_conditions_t
     let report = step(&report, &set, &workload, Mode::Paused, Doing::Nothing);
     assert_eq!((fact(&report, "phase"), fact(&report, "paused")), (Some(json!("Failed")), Some(json!(true))));
     // Other drivers have no lists in the status.
-    let jobs = Set { driver: DriverName::JOBS, version: None, ..set };
+    let jobs = Set { driver: DriverName::parse("jobs").unwrap(), version: None, ..set };
     let report = step(&report, &jobs, &workload, Mode::Run, Doing::Nothing);
     assert!(!report.members.contains_key("ready") && report.conditions.is_none());
     assert_eq!((fact(&report, "phase"), fact(&report, "currentVersion")), (Some(json!("Running")), Some(Value::Null)));
     let names: Vec<&str> = report.facts["m"].keys().map(String::as_str).collect();
-    let of_all: Vec<&str> = FACTS.into_iter().filter(|name| !DETAILS.contains(name)).collect();
-    assert_eq!(names, of_all);
+    assert_eq!(names, FACTS);
 }
 
 /// The driver's facts about the application stay in the status while the driver is not asked.
 #[test]
 fn details_are_entered_and_kept_while_the_application_is_not_asked() {
+    let profile = DriverProfile {
+        reports: &["primary", "safeToFailOver", "members"],
+        facts: &["primary", "safeToFailOver"],
+        ..DriverProfile::named("example.com/db")
+    };
     let mut report = MembersStatus::default();
     let mut pass = |details: Option<Value>| {
         let before = report.members.get("m").cloned();
         enter(&mut report, &set(), &Workload::example(1), &joining(), Mode::Run, &Doing::Nothing, 100);
-        detail(&mut report, &set(), before.as_ref(), details.map(|details| details.as_object().unwrap().clone()));
+        detail(
+            &mut report,
+            &set(),
+            &profile,
+            before.as_ref(),
+            details.map(|details| details.as_object().unwrap().clone()),
+        );
         (report.members["m"].clone(), report.facts["m"].clone())
     };
     let (entry, facts) = pass(Some(json!({"primary": "db-1", "safeToFailOver": true, "members": [{"name": "db-1"}]})));

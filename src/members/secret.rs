@@ -14,15 +14,16 @@ pub struct Tls {
 }
 
 /// A Secret's data.
-pub struct Secret<'a> {
-    name: &'a str,
+#[derive(Clone)]
+pub struct Secret {
+    name: String,
     data: Map<String, Value>,
 }
 
-impl<'a> Secret<'a> {
+impl Secret {
     /// Reads the data of the object. A Secret without data has no keys.
-    pub fn new(name: &'a str, object: &Value) -> Self {
-        Self { name, data: object.get("data").and_then(Value::as_object).cloned().unwrap_or_default() }
+    pub fn new(name: &str, object: &Value) -> Self {
+        Self { name: name.to_owned(), data: object.get("data").and_then(Value::as_object).cloned().unwrap_or_default() }
     }
 
     fn bytes(&self, key: &str) -> Result<Vec<u8>, String> {
@@ -61,9 +62,9 @@ mod tests {
     use base64::engine::general_purpose::STANDARD as BASE64;
     use serde_json::{Map, Value};
 
-    fn secret(entries: &[(&str, &str)]) -> Secret<'static> {
+    fn secret(entries: &[(&str, &str)]) -> Secret {
         let entry = |(key, text): &(&str, &str)| ((*key).to_owned(), Value::from(BASE64.encode(text)));
-        Secret { name: "s", data: entries.iter().map(entry).collect::<Map<_, _>>() }
+        Secret { name: "s".to_owned(), data: entries.iter().map(entry).collect::<Map<_, _>>() }
     }
 
     #[test]

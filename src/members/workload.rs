@@ -1,12 +1,12 @@
 //! The observed state of a StatefulSet with members, by ordinals.
 
-use super::primary::state::Latched;
 use crate::names;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The observed state of a StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,10 +170,18 @@ const MADE: i64 = 60;
 /// The maximum number of uids to remember.
 const REMEMBERED: usize = 10;
 
-/// The facts that only the status of the custom resource keeps. Every driver finds its stored facts here.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// The facts of a driver in a latch, as the status has them.
+pub type StoredFacts = Map<String, Value>;
+
+/// The facts of a driver that has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoFacts {}
+
+/// The facts that only the status of the custom resource keeps. `O` has those of the driver; a driver gets them with their
+/// types ([`MemberDriver::Facts`](super::driver::MemberDriver)), and in the status they are next to the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Latch {
+pub struct Latch<O = StoredFacts> {
     /// The first member has existed. After that, nothing is allowed to start a new cluster.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub bootstrapped: bool,
@@ -209,18 +217,9 @@ pub struct Latch {
     /// outdated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replaced_before: Vec<String>,
-    /// A quorum is lost for good, and one member continues alone, as the user requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recovery: Option<Recovery>,
-    /// The user's last statement. The same statement is not acted on twice.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recovered: Option<String>,
-    /// The last or current attempt to reclaim space.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reclaimed: Option<Reclaimed>,
-    /// The member that takes writes, and those that acknowledge them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub primary: Option<Latched>,
+    /// The facts of the driver.
+    #[serde(flatten)]
+    pub own: O,
     /// The member that is being added, removed or restarted, for a driver that cannot ask the application which one it
     /// is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -228,6 +227,13 @@ pub struct Latch {
 }
 
 impl Latch {
+    /// With the types of the driver's facts; `None` if these have a different form.
+    pub fn typed<O: DeserializeOwned>(&self) -> Option<Latch<O>> {
+        // `flatten` cannot read maps whose keys are numbers.
+        let own = O::deserialize(Value::Object(self.own.clone())).ok()?;
+        Some(self.clone().with(own))
+    }
+
     /// The latch of a status, as far as it is about the current data. `replaced` is the value of [`REPLACED`].
     ///
     /// A pass that began before the data was replaced may store its outdated facts afterwards, and they must not count:
@@ -253,6 +259,48 @@ impl Latch {
             return stored;
         }
         Self { replaced: Some(newest.clone()), replaced_before: past, ..Self::default() }
+    }
+}
+
+impl<O: Serialize> Latch<O> {
+    /// As the status has it.
+    pub fn untyped(self) -> Latch {
+        let own = serde_json::to_value(&self.own).ok().and_then(|own| own.as_object().cloned()).unwrap_or_default();
+        self.with(own)
+    }
+}
+
+impl<O> Latch<O> {
+    /// With other facts of the driver.
+    fn with<P>(self, own: P) -> Latch<P> {
+        let Self {
+            bootstrapped,
+            replicas,
+            cluster,
+            position,
+            since,
+            stale,
+            claims,
+            answered,
+            replaced,
+            replaced_before,
+            own: _,
+            moving,
+        } = self;
+        Latch {
+            bootstrapped,
+            replicas,
+            cluster,
+            position,
+            since,
+            stale,
+            claims,
+            answered,
+            replaced,
+            replaced_before,
+            own,
+            moving,
+        }
     }
 
     /// The claims that members have or had, plus the claims of these ordinals, which have a member now, and the claims
@@ -325,36 +373,8 @@ impl Latch {
     }
 }
 
-/// A member that continues alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Recovery {
-    /// The user's statement.
-    pub statement: String,
-    /// The ordinal of the member that continues.
-    pub survivor: u32,
-    /// The uid of the pod that it had before it was started as the only member.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pod: Option<String>,
-}
-
-/// How space was reclaimed after files had reached their quota.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Reclaimed {
-    /// When it began, in seconds since 1970.
-    pub since: i64,
-    /// The history before this position is deleted.
-    pub before: u64,
-    /// How often the file of an ordinal has been rewritten since then.
-    pub written: BTreeMap<u32, u32>,
-    /// Writes are allowed again.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub over: bool,
-}
-
 /// A member that is being added, removed or restarted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Move {
     /// The kind of the change.
@@ -366,7 +386,7 @@ pub struct Move {
 }
 
 /// The kind of a member's change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum MoveKind {
     Join,
@@ -415,7 +435,8 @@ impl Pod {
 #[cfg(test)]
 mod tests {
     use super::{Latch, Pod, VolumeClaim, Workload};
-    use serde_json::json;
+    use crate::members::drivers::Drivers;
+    use serde_json::{Value, json};
     use std::collections::BTreeMap;
 
     /// Which claims of member 1, which had `a` and `b`, are remembered, and whether one was lost.
@@ -450,14 +471,44 @@ mod tests {
                 ..Workload::example(2)
             };
             let had = BTreeMap::from([(1, vec!["a".to_owned(), "b".to_owned()])]);
-            let before = Latch { answered: had, ..Latch::default() };
+            let before: Latch = Latch { answered: had, ..Latch::default() };
             let answered = before.answered_with(&workload, &BTreeMap::from([(1, answers)]));
             assert_eq!(answered.get(&1).map(|uids| uids.join(" ")).as_deref(), remembered, "{claims:?}");
-            assert_eq!(Latch { answered, ..Latch::default() }.has_lost(&workload, 1), lost, "{claims:?}");
+            let after: Latch = Latch { answered, ..Latch::default() };
+            assert_eq!(after.has_lost(&workload, 1), lost, "{claims:?}");
             assert_eq!(before.answered_with(&workload, &BTreeMap::new()), BTreeMap::new(), "it has left");
         }
-        let empty = Latch::default();
+        let empty: Latch = Latch::default();
         assert!(!empty.has_lost(&Workload::example(2), 1), "nothing is known of it");
+    }
+
+    /// Clusters have these texts in their status.
+    #[test]
+    fn the_form_in_the_status_stays_the_same() {
+        let etcd = concat!(
+            r#"{"bootstrapped":true,"replicas":3,"cluster":"c","position":9,"since":{"1":5},"stale":{"1":["a"]},"#,
+            r#""claims":{"0":["b"]},"answered":{"0":["b"]},"replaced":"u2","replacedBefore":["u1"],"#,
+            r#""recovery":{"statement":"s","survivor":1,"pod":"p"},"recovered":"r","#,
+            r#""reclaimed":{"since":1,"before":2,"written":{"0":3},"over":true}}"#
+        );
+        let primary = concat!(
+            r#"{"primary":{"ordinal":1,"epoch":4,"number":2,"ackers":[0,2],"acks":1,"starts":{"1":"s"},"#,
+            r#""returning":{"2":{"start":"t","position":"p"}},"change":{"kind":"FailOver","from":0,"to":1,"since":7,"why":"w"},"#,
+            r#""leaving":{"ordinal":2,"position":"p"},"left":{"0":3},"last":{"kind":"SwitchOver","since":6,"why":"v"},"#,
+            r#""requested":{"text":"x","result":"GivenUp","why":"y"},"notBefore":8}}"#
+        );
+        let jobs = r#"{"moving":{"kind":"Join","ordinal":2,"since":1}}"#;
+        let drivers = Drivers::new();
+        for (name, text) in [("etcd", etcd), ("primary", primary), ("jobs", jobs)] {
+            let stored: Value = serde_json::from_str(text).unwrap();
+            let driver = drivers.get(name).unwrap();
+            let annotation = stored.get("replaced").map(|_| "u2 u1");
+            let latch = driver.latch(Some(&stored), annotation);
+            assert_eq!(serde_json::to_string(&latch).unwrap(), text);
+            let mut other = stored.clone();
+            other["unknown"] = 1.into();
+            assert_eq!(driver.latch(Some(&other), annotation), latch, "facts of others do not count");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod rules;
 
 use crate::chart::Chart;
 use crate::crd::Evidence;
+use crate::members::drivers::BUILT_IN;
 use granted::Granted;
 use read::Static;
 use render::Made;
@@ -101,7 +102,7 @@ pub struct Rights {
     pub granted: Granted,
     /// Whether it has a stateful set with members.
     pub has_members: bool,
-    /// Whether their pods get labels with roles (`driver: primary`).
+    /// Whether their pods get labels with roles.
     pub labels_members: bool,
     /// Values whose content is objects of any kind.
     pub brought: Vec<String>,
@@ -121,7 +122,8 @@ fn labels_members(made: &[Made]) -> bool {
         .filter(|object| object.pair == Pair::new(OURS, "Members"))
         .map(|object| object.body.get("spec").and_then(|spec| spec.get("driver")).and_then(Value::as_str))
         .collect();
-    drivers.is_empty() || drivers.contains(&Some("primary"))
+    let labels = |name: &str| BUILT_IN.iter().any(|profile| profile.labels_pods && profile.name == name);
+    drivers.is_empty() || drivers.into_iter().flatten().any(labels)
 }
 
 impl Rights {

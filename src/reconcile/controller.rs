@@ -20,7 +20,7 @@ use super::error::Error;
 use super::journal::{self, Begun, Journal};
 use super::kinds::Kinds;
 use super::memory::Memory;
-use super::memory::primaries::Primaries;
+use super::memory::sights::Sights;
 use super::notices::{self, Notices};
 use super::panics::caught;
 use super::pass::reconcile;
@@ -166,8 +166,8 @@ impl Controller {
         metrics.register_created_at(move || created_at(&cache, &kinds));
         let (cache, kinds) = (Arc::clone(&ctx.cache), Arc::clone(&ctx.kinds));
         metrics.register_states(move || states(&cache, &kinds));
-        let (primaries, kinds) = (ctx.memory.primaries.clone(), Arc::clone(&ctx.kinds));
-        metrics.register_databases(move || databases(&primaries, &kinds));
+        let (sights, kinds) = (ctx.memory.sights.clone(), Arc::clone(&ctx.kinds));
+        metrics.register_databases(move || databases(&sights, &kinds));
         let queue = Arc::clone(&ctx.queue);
         metrics.register_queue(move || queue.age());
         register_health(&ctx, &tasks);
@@ -510,9 +510,9 @@ fn states(cache: &Cache, kinds: &Kinds) -> Vec<(ReleaseState, i64)> {
     counts.into_iter().collect()
 }
 
-fn databases(primaries: &Primaries, kinds: &Kinds) -> Vec<DatabaseSight> {
+fn databases(sights: &Sights, kinds: &Kinds) -> Vec<DatabaseSight> {
     let kinds = kinds.all();
-    primaries.all(|kind| kinds.get(kind).map_or_else(String::new, |served| served.controller.clone()))
+    sights.all(|kind| kinds.get(kind).map_or_else(String::new, |served| served.controller.clone()))
 }
 
 fn created_at(cache: &Cache, kinds: &Kinds) -> Vec<(CreatedAt, i64)> {

@@ -22,6 +22,7 @@ use crate::kind::intended::{ReleaseSettings, intended_release};
 use crate::kind::placement::Place;
 use crate::kind::switches::TARGET_NAMESPACE;
 use crate::mask::Text;
+use crate::members::drivers::Drivers;
 use crate::object::{Gvk, Object, ObjectId};
 use crate::plan::stamp::{Stamped, stamp_all};
 use crate::release::owner::Owner;
@@ -165,11 +166,12 @@ fn rendering(cr: &PlainResource, settings: OfflineSettings<'_>, seed: u32) -> Re
     let options = Options::shared(Arc::clone(&host) as _).limits(LIMITS);
     let inputs = ChartInputs { chart, release: &release, capabilities };
     let (mut rendered, mut objects) = with_chart(inputs, given, &patches, &options, |_| ())?;
-    let members = members(&mut rendered, &objects, &owner)?;
+    let drivers = Drivers::new();
+    let members = members(&mut rendered, &objects, &owner, &drivers)?;
     if members.is_some() {
         objects = parse(&rendered.manifests)?;
     }
-    let Drawn { rendered, objects, .. } = declared(rendered, objects, members, &owner)?;
+    let Drawn { rendered, objects, .. } = declared(rendered, objects, members, &owner, &drivers)?;
     if objects.len() > MAX_OBJECTS {
         return Err(Error::Manifest(format!("the chart makes {} objects; the limit is {MAX_OBJECTS}", objects.len())));
     }

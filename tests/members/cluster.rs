@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use etcd_client::Client;
+use futures::future::{BoxFuture, ready};
 use tillerman::chaos::record::Recorder;
-use tillerman::members::config_maps::ConfigMaps;
 use tillerman::members::driver::{ActionOutcome, MemberDriver, MemberStep};
 use tillerman::members::etcd::client::{Access, Tls};
 use tillerman::members::etcd::driver::Etcd;
-use tillerman::members::etcd::state::{Call, EtcdAction, EtcdSettings, NoSpace, ObservedEtcd};
+use tillerman::members::etcd::state::{Call, EtcdAction, EtcdLatch, EtcdSettings, EtcdStep, NoSpace, ObservedEtcd};
+use tillerman::members::operator::{ConfigMapData, Operator};
 use tillerman::members::url::Pattern;
-use tillerman::members::workload::{Latch, WorkloadTarget};
+use tillerman::members::workload::WorkloadTarget;
 
 use crate::pods::StatefulSet;
 use crate::writer::Writer;
@@ -24,9 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(240);
 
 pub struct Cluster {
     pub pods: StatefulSet,
-    pub driver: Etcd<Map>,
+    pub driver: Etcd,
+    pub config_map: Map,
     pub target: WorkloadTarget,
-    pub latch: Latch,
+    pub latch: EtcdLatch,
     /// Everything that was done, in words.
     pub done: Vec<String>,
     /// Outcomes of calls that were neither done nor to be repeated.
@@ -46,14 +48,14 @@ impl Map {
     }
 }
 
-impl ConfigMaps for Map {
-    async fn read(&self) -> Result<Option<BTreeMap<String, String>>, String> {
-        Ok(self.0.lock().expect("nobody panicked").clone())
+impl Operator for Map {
+    fn read_config_map(&self) -> BoxFuture<'_, Result<Option<ConfigMapData>, String>> {
+        Box::pin(ready(Ok(self.0.lock().expect("nobody panicked").clone())))
     }
 
-    async fn write(&self, data: BTreeMap<String, String>) -> Result<(), String> {
+    fn write_config_map(&self, data: ConfigMapData) -> BoxFuture<'_, Result<(), String>> {
         *self.0.lock().expect("nobody panicked") = Some(data);
-        Ok(())
+        Box::pin(ready(Ok(())))
     }
 }
 
@@ -79,9 +81,10 @@ impl Cluster {
         };
         let access = Access { tls, user: None, timeout: Duration::from_secs(3) };
         Self {
-            driver: Etcd { settings, access, config_maps: Map::default() },
+            driver: Etcd { stateful_set: "e".to_owned(), settings, access },
+            config_map: Map::default(),
             target: WorkloadTarget::of(size),
-            latch: Latch::default(),
+            latch: EtcdLatch::default(),
             pods,
             done: Vec::new(),
             refused: Vec::new(),
@@ -117,21 +120,21 @@ impl Cluster {
     }
 
     pub fn tick(&mut self) {
-        self.pods.config_map = self.driver.config_maps.0.lock().expect("nobody panicked").clone().unwrap_or_default();
+        self.pods.config_map = self.config_map.0.lock().expect("nobody panicked").clone().unwrap_or_default();
         self.pods.tick(now());
     }
 
     /// What is seen, and what is to be done about it.
-    pub async fn look(&mut self) -> (ObservedEtcd, MemberStep<EtcdAction>) {
+    pub async fn look(&mut self) -> (ObservedEtcd, EtcdStep) {
         self.tick();
         let workload = self.pods.workload();
-        let observed = self.driver.observe(&workload, &self.latch).await;
+        let observed = self.driver.observe(&workload, &self.latch, &self.config_map).await;
         let step = self.driver.decide(&workload, &observed, &self.target, &self.latch, now());
         (observed, step)
     }
 
     /// One pass.
-    pub async fn pass(&mut self) -> MemberStep<EtcdAction> {
+    pub async fn pass(&mut self) -> EtcdStep {
         let (_, step) = self.look().await;
         let (do_it, then) = match step.clone() {
             MemberStep::ActThen { action, latch } => (MemberStep::Act(action), Some(latch)),
@@ -165,7 +168,7 @@ impl Cluster {
             }
             MemberStep::Act(action) => {
                 let what = self.driver.describe(&action);
-                match self.driver.act(action).await {
+                match self.driver.act(&action, &self.config_map).await {
                     ActionOutcome::Done => {
                         self.done.push(what);
                         self.latch = then.unwrap_or_else(|| self.latch.clone());
@@ -179,7 +182,7 @@ impl Cluster {
     }
 
     /// Runs passes until a condition holds for the next step.
-    pub async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self, &MemberStep<EtcdAction>) -> bool) {
+    pub async fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self, &EtcdStep) -> bool) {
         let end = Instant::now() + PATIENCE;
         loop {
             let step = Box::pin(self.pass()).await;
@@ -263,7 +266,7 @@ impl Cluster {
 }
 
 /// Whether a step calls the cluster.
-pub fn calls(step: &MemberStep<EtcdAction>) -> Option<&Call> {
+pub fn calls(step: &EtcdStep) -> Option<&Call> {
     match step {
         MemberStep::Act(EtcdAction::Call { call, .. })
         | MemberStep::ActThen { action: EtcdAction::Call { call, .. }, .. } => Some(call),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tillerman::members::driver::MemberStep;
 use tillerman::members::etcd::decide::FORCE_NEW_CLUSTER;
+use tillerman::members::etcd::state::EtcdStep;
 
 use crate::cluster::Cluster;
 
@@ -61,7 +62,7 @@ async fn the_one_that_is_left_of_three_goes_on_alone_when_that_is_said() {
         assert!(cluster.done.is_empty(), "{:?}", cluster.done);
 
         cluster.target.recover = Some(said.clone());
-        cluster.until("it is begun", |cluster, _| cluster.latch.recovery.is_some()).await;
+        cluster.until("it is begun", |cluster, _| cluster.latch.own.recovery.is_some()).await;
         cluster.pods.unschedulable.clear();
         cluster.settle().await;
         let others: Vec<_> = (0..3).filter(|ordinal| *ordinal != survivor).collect();
@@ -74,8 +75,8 @@ async fn the_one_that_is_left_of_three_goes_on_alone_when_that_is_said() {
             format!("delete data-e-{}", others[1]),
         ];
         assert_eq!(cluster.done[..6], begins, "{:#?}", cluster.done);
-        assert_eq!((&cluster.latch.cluster, cluster.latch.recovered.as_deref()), (&id, Some(&*said)));
-        assert!(cluster.latch.recovery.is_none());
+        assert_eq!((&cluster.latch.cluster, cluster.latch.own.recovered.as_deref()), (&id, Some(&*said)));
+        assert!(cluster.latch.own.recovery.is_none());
         for ordinal in 0..3 {
             assert_eq!(keys(&cluster, ordinal).await, 200, "of e-{ordinal}");
         }
@@ -110,7 +111,7 @@ async fn of_those_that_are_left_the_one_that_knows_most_goes_on() {
     assert!(observed.answers[&3].revision < observed.answers[&4].revision, "{:?}", observed.answers);
     assert!(said.ends_with(&format!("@{}", observed.answers[&4].revision)));
     cluster.target.recover = Some(said);
-    cluster.until("it is begun", |cluster, _| cluster.latch.recovery.is_some()).await;
+    cluster.until("it is begun", |cluster, _| cluster.latch.own.recovery.is_some()).await;
     cluster.pods.unschedulable.clear();
     tokio::time::timeout(Duration::from_secs(100), cluster.settle()).await.expect("it grows");
     for ordinal in 0..5 {
@@ -126,7 +127,7 @@ async fn one_that_was_started_again_without_a_quorum_cannot_be_compared() {
     destroy(&mut cluster, 0..2);
     cluster.pods.kill(2);
     cluster.until("it runs again", |cluster, _| cluster.pods.pods[&2].pod.restarts > 0).await;
-    let says = |step: &MemberStep<_>| matches!(step, MemberStep::Stop { why, .. } if why.contains("it is unknown which of them has the newest data"));
+    let says = |step: &EtcdStep| matches!(step, MemberStep::Stop { why, .. } if why.contains("it is unknown which of them has the newest data"));
     for _ in 0..3 {
         let step = cluster.pass().await;
         assert!(says(&step), "{step:?}");

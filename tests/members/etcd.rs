@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use etcd_client::CompactionOptions;
 use tillerman::members::driver::{ActionOutcome, MemberStep};
-use tillerman::members::etcd::state::{Call, Defragmentation, NoSpace, Version};
+use tillerman::members::etcd::state::{Call, Defragmentation, EtcdStep, NoSpace, Version};
 use tokio::time::timeout;
 
 use crate::cluster::{Cluster, calls};
@@ -31,7 +31,7 @@ fn freeze(cluster: &Cluster, ordinals: std::ops::Range<u32>, signal: &str) {
     }
 }
 
-fn stopped(step: &MemberStep<impl Sized>, reason: &str) -> bool {
+fn stopped(step: &EtcdStep, reason: &str) -> bool {
     matches!(step, MemberStep::Stop { reason: is, .. } if *is == reason)
 }
 
@@ -231,7 +231,7 @@ async fn a_member_whose_claim_was_made_again_at_once_is_replaced_at_once() {
     assert_eq!(writer.lost(&cluster.pods.client_url(1)).await, 0);
     // The same data on the same claim is another matter: it may come back.
     cluster.pods.wipe(2);
-    let waits = |step: &MemberStep<_>| matches!(step, MemberStep::Wait { why, .. } if why.contains("e-2"));
+    let waits = |step: &EtcdStep| matches!(step, MemberStep::Wait { why, .. } if why.contains("e-2"));
     cluster
         .until("ends", |cluster, _| cluster.pods.pods[&2].pod.exit.as_ref().is_some_and(|exit| exit.code == 1))
         .await;
@@ -422,15 +422,16 @@ async fn when_the_data_itself_is_too_much_it_is_reported_and_nothing_is_done_twi
     cluster.settle().await;
     cluster.done.clear();
     let mut client = cluster.client(0).await;
-    let waits = |step: &MemberStep<_>| matches!(step, MemberStep::Wait { why, .. } if why == "members to compact their history");
+    let waits =
+        |step: &EtcdStep| matches!(step, MemberStep::Wait { why, .. } if why == "members to compact their history");
     let mut written = 0;
     // Members that are slow have holes in their files also of what is written once: then there is room again, which is filled, too.
     loop {
         let before = written;
         written += fill(&mut client, |number| format!("key/{}", before + number)).await;
         cluster.done.clear();
-        cluster.latch.reclaimed = None;
-        let is_done = |cluster: &mut Cluster, step: &MemberStep<_>| {
+        cluster.latch.own.reclaimed = None;
+        let is_done = |cluster: &mut Cluster, step: &EtcdStep| {
             cluster.done.len() == 4 && waits(step) || *step == MemberStep::Quiet
         };
         cluster.until("all were written once", is_done).await;
@@ -438,7 +439,7 @@ async fn when_the_data_itself_is_too_much_it_is_reported_and_nothing_is_done_twi
             break;
         }
     }
-    cluster.latch.reclaimed.iter_mut().for_each(|reclaimed| reclaimed.since -= 30);
+    cluster.latch.own.reclaimed.iter_mut().for_each(|reclaimed| reclaimed.since -= 30);
     cluster.until("it is told", |_, step| stopped(step, "NoSpace")).await;
     let (_, step) = cluster.look().await;
     assert!(matches!(&step, MemberStep::Stop { why, .. } if why.contains("raise the quota")), "{step:?}");
@@ -453,7 +454,7 @@ async fn when_the_data_itself_is_too_much_it_is_reported_and_nothing_is_done_twi
         client.delete(format!("key/{number}"), None).await.expect("deletions are let");
     }
     assert!(stopped(&cluster.pass().await, "NoSpace"));
-    cluster.latch.reclaimed.iter_mut().for_each(|reclaimed| reclaimed.since -= 600);
+    cluster.latch.own.reclaimed.iter_mut().for_each(|reclaimed| reclaimed.since -= 600);
     cluster.settle().await;
     client.put("key", "again", None).await.expect("writes are let again");
     cluster.assert_same_data().await;
@@ -548,7 +549,7 @@ async fn kept_claims_are_adopted_as_the_cluster_they_were() {
     let writer = cluster.writer();
     cluster.until("some writes", |_, _| writer.count() > 20).await;
     let before = cluster.latch.cluster.clone();
-    cluster.latch = tillerman::members::workload::Latch::default();
+    cluster.latch = tillerman::members::etcd::state::EtcdLatch::default();
     cluster.pods.replicas = 0;
     while !cluster.pods.pods.is_empty() {
         cluster.tick();

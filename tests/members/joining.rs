@@ -51,7 +51,7 @@ async fn a_list_that_was_spoilt_is_rewritten_and_the_member_joins() {
         let mut cluster = Box::pin(fourth_waits()).await;
         let recorder = cluster.recorder();
         let before = cluster.done.len();
-        cluster.driver.config_maps.change(LIST, |list| match spoil {
+        cluster.config_map.change(LIST, |list| match spoil {
             "one is missing" => list.split_once(',').expect("there are four").1.to_owned(),
             "one is too many" => format!("{list},e-9=http://127.0.0.9:2380"),
             _ => list.replace("e-3=", "e-8="),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tillerman::members::driver::MemberStep;
-use tillerman::members::etcd::state::{EtcdAction, ObservedEtcd};
+use tillerman::members::etcd::state::{EtcdStep, ObservedEtcd};
 
 use crate::check::assert_linearizable;
 use crate::cluster::Cluster;
@@ -24,7 +24,7 @@ impl Cluster {
 
     /// Passes of which none may call, delete or scale, until a partition has lasted longer than members may be dead, and until
     /// something holds besides.
-    async fn left_alone(&mut self, what: &str, mut holds: impl FnMut(&ObservedEtcd, &MemberStep<EtcdAction>) -> bool) {
+    async fn left_alone(&mut self, what: &str, mut holds: impl FnMut(&ObservedEtcd, &EtcdStep) -> bool) {
         let dead_after = u32::try_from(self.driver.settings.dead_after).expect("it is short");
         let long = Duration::from_secs(1) * dead_after * LONGER;
         let began = Instant::now();
@@ -44,7 +44,7 @@ impl Cluster {
     }
 
     /// Stores what is to be remembered; returns any other step.
-    fn pass_over(&mut self, step: MemberStep<EtcdAction>) -> Option<MemberStep<EtcdAction>> {
+    fn pass_over(&mut self, step: EtcdStep) -> Option<EtcdStep> {
         match step {
             MemberStep::Latch(latch) => self.latch = latch,
             MemberStep::Wait { .. } | MemberStep::Stop { .. } | MemberStep::Quiet => {}
@@ -99,7 +99,7 @@ async fn a_leader_that_is_parted_is_followed_by_another() {
     let old = before[&1];
     cluster.network().part(&[1]);
     let parted = recorder.now();
-    let another = |seen: &ObservedEtcd, _: &MemberStep<EtcdAction>| {
+    let another = |seen: &ObservedEtcd, _: &EtcdStep| {
         away(seen, 1) && seen.answers.get(&0).is_some_and(|answer| answer.linearizable && answer.leader != old)
     };
     cluster.left_alone("another leads", another).await;
@@ -118,8 +118,7 @@ async fn members_that_are_all_parted_are_left_alone_and_come_back() {
     let recorder = cluster.recorder();
     cluster.network().shatter();
     cluster.target.size = 5;
-    let lost =
-        |_: &ObservedEtcd, step: &MemberStep<EtcdAction>| matches!(step, MemberStep::Stop { reason: "QuorumLost", .. });
+    let lost = |_: &ObservedEtcd, step: &EtcdStep| matches!(step, MemberStep::Stop { reason: "QuorumLost", .. });
     cluster.left_alone("the quorum is lost", lost).await;
     cluster.target.size = 3;
     cluster.heals(&before).await;
@@ -137,7 +136,7 @@ async fn a_member_joins_through_partitions() {
     let recorder = cluster.recorder();
     cluster.network().part(&[3]);
     cluster.target.size = 4;
-    let reached_nobody = |cluster: &mut Cluster, _: &MemberStep<EtcdAction>| {
+    let reached_nobody = |cluster: &mut Cluster, _: &EtcdStep| {
         assert!(!cluster.done.iter().any(|done| done.starts_with("give member")), "{:#?}", cluster.done);
         cluster.pods.pods.get(&3).is_some_and(|running| running.pod.exit.is_some())
     };
@@ -149,9 +148,7 @@ async fn a_member_joins_through_partitions() {
         cluster.pass().await;
     }
     cluster.network().part(&[1]);
-    let voted = |cluster: &mut Cluster, _: &MemberStep<EtcdAction>| {
-        cluster.done.iter().any(|done| done == "give member 3 a vote")
-    };
+    let voted = |cluster: &mut Cluster, _: &EtcdStep| cluster.done.iter().any(|done| done == "give member 3 a vote");
     cluster.until("it votes while another is away", voted).await;
     cluster.network().heal();
     cluster.settle().await;

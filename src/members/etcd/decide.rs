@@ -19,9 +19,11 @@ pub use table::rows;
 
 use self::health::Cluster;
 use self::table::{Decide, TABLE};
-use super::state::{ClusterState, EtcdAction, EtcdSettings, InitialCluster, ObservedEtcd, Version};
+use super::state::{
+    ClusterState, EtcdAction, EtcdLatch, EtcdSettings, EtcdStep, InitialCluster, ObservedEtcd, Version,
+};
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Latch, Mode, Pod, PodPhase, Workload, WorkloadTarget};
+use crate::members::workload::{Mode, Pod, PodPhase, Workload, WorkloadTarget};
 
 /// When to observe again work in progress.
 const SOON: Duration = Duration::from_secs(2);
@@ -37,9 +39,9 @@ pub fn decide(
     workload: &Workload,
     observed: &ObservedEtcd,
     target: &WorkloadTarget,
-    latch: &Latch,
+    latch: &EtcdLatch,
     now: i64,
-) -> MemberStep<EtcdAction> {
+) -> EtcdStep {
     let scene = Scene { settings, workload, observed, target, latch, now };
     let cluster = Cluster { scene: &scene, members: observed.members.as_deref().unwrap_or_default() };
     let tried = TABLE.iter().find_map(|rule| match rule.decide {
@@ -56,18 +58,18 @@ struct Scene<'a> {
     workload: &'a Workload,
     observed: &'a ObservedEtcd,
     target: &'a WorkloadTarget,
-    latch: &'a Latch,
+    latch: &'a EtcdLatch,
     now: i64,
 }
 
 impl Scene<'_> {
     /// The custom resource is deleted with all its members, so no member has to leave. Or it is paused.
-    fn deleted_or_paused(&self) -> Option<MemberStep<EtcdAction>> {
+    fn deleted_or_paused(&self) -> Option<EtcdStep> {
         (self.target.mode != Mode::Run).then_some(MemberStep::Quiet)
     }
 
     /// There are two clusters, or the data went back.
-    fn split_brain(&self) -> Option<MemberStep<EtcdAction>> {
+    fn split_brain(&self) -> Option<EtcdStep> {
         let mut answers = self.observed.answers.iter();
         let latched = self.latched_cluster();
         let expected = latched.or_else(|| self.observed.answers.values().next().map(|answer| answer.cluster))?;
@@ -91,7 +93,7 @@ impl Scene<'_> {
     }
 
     /// The first member starts a cluster, or the members of existing claims start their cluster again.
-    fn first_member(&self) -> Option<MemberStep<EtcdAction>> {
+    fn first_member(&self) -> Option<EtcdStep> {
         if self.latch.bootstrapped || self.workload.replicas > 0 || self.observed.members.is_some() {
             return None;
         }
@@ -118,7 +120,7 @@ impl Scene<'_> {
     }
 
     /// As soon as a cluster exists, nothing is allowed to start a second one.
-    fn existing(&self) -> Option<MemberStep<EtcdAction>> {
+    fn existing(&self) -> Option<EtcdStep> {
         let initial = match &self.observed.initial {
             Err(why) => return Some(MemberStep::Wait { why: why.clone(), after: LATER }),
             Ok(initial) => initial.as_ref(),
@@ -131,7 +133,7 @@ impl Scene<'_> {
     }
 
     /// The first member has not answered yet.
-    fn first_answer(&self) -> Option<MemberStep<EtcdAction>> {
+    fn first_answer(&self) -> Option<EtcdStep> {
         if self.latch.bootstrapped || self.observed.members.is_some() {
             return None;
         }
@@ -147,12 +149,12 @@ impl Scene<'_> {
     }
 
     /// The first member has answered. From now on its identity is known.
-    fn founded(&self) -> Option<MemberStep<EtcdAction>> {
+    fn founded(&self) -> Option<EtcdStep> {
         if self.latch.bootstrapped {
             return None;
         }
         let cluster = self.observed.answers.values().find(|answer| answer.linearizable)?.cluster;
-        Some(MemberStep::Latch(Latch {
+        Some(MemberStep::Latch(EtcdLatch {
             bootstrapped: true,
             replicas: Some(self.workload.replicas),
             cluster: Some(format!("{cluster:x}")),
@@ -162,14 +164,14 @@ impl Scene<'_> {
     }
 
     /// Another client lowered the replicas, which may have cost the quorum.
-    fn scaled_by_hand(&self) -> Option<MemberStep<EtcdAction>> {
+    fn scaled_by_hand(&self) -> Option<EtcdStep> {
         let last = self.latch.replicas?;
         (self.workload.replicas < last || self.workload.start > 0).then_some(MemberStep::Scale(last))
     }
 
     /// Before 3.4: the first member has voted for a second one, and no longer has a quorum alone. The pod of the second
     /// member is started even if it is no longer wanted: only this restores the quorum.
-    fn needed_vote(&self) -> Option<MemberStep<EtcdAction>> {
+    fn needed_vote(&self) -> Option<EtcdStep> {
         if self.observed.members.is_some() || !self.latch.bootstrapped {
             return None;
         }
@@ -201,7 +203,7 @@ impl Scene<'_> {
     }
 
     /// There is no quorum. Nothing is called, deleted or lowered; only a pod that a template broke is replaced.
-    fn quorum_lost(&self) -> Option<MemberStep<EtcdAction>> {
+    fn quorum_lost(&self) -> Option<EtcdStep> {
         if self.observed.members.is_some() {
             return None;
         }
@@ -217,7 +219,7 @@ impl Scene<'_> {
     }
 
     /// A cluster has at least one member.
-    fn size_of_zero(&self) -> Option<MemberStep<EtcdAction>> {
+    fn size_of_zero(&self) -> Option<EtcdStep> {
         (self.target.size == 0).then(|| MemberStep::Stop {
             reason: "InvalidSize",
             why: "the last member of a cluster cannot leave: delete the custom resource, or set the size to one".into(),
@@ -226,7 +228,7 @@ impl Scene<'_> {
 
     /// Deletes a pod of an older template that will not become ready: its container was not started, or keeps
     /// restarting. Its data is on a claim, so the only effect is a start from the current template.
-    fn replaced_broken_pod(&self) -> Option<MemberStep<EtcdAction>> {
+    fn replaced_broken_pod(&self) -> Option<EtcdStep> {
         let broken = |ordinal: &u32, pod: &Pod| {
             !pod.terminating
                 && !pod.ready
@@ -240,7 +242,7 @@ impl Scene<'_> {
     }
 
     /// Writes the `ConfigMap` unless it has this content already.
-    fn written(&self, state: ClusterState, members: String) -> Option<MemberStep<EtcdAction>> {
+    fn written(&self, state: ClusterState, members: String) -> Option<EtcdStep> {
         let wanted = InitialCluster { state, members };
         match &self.observed.initial {
             Err(why) => Some(MemberStep::Wait { why: why.clone(), after: LATER }),
@@ -251,7 +253,7 @@ impl Scene<'_> {
 
     /// Lets no member join. If not, a member that lost its data and received a list with its name would start under its
     /// old ID, without the entries and votes that it had acknowledged.
-    fn closed(&self) -> Option<MemberStep<EtcdAction>> {
+    fn closed(&self) -> Option<EtcdStep> {
         self.written(ClusterState::Existing, NOBODY.into())
     }
 

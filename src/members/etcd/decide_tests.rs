@@ -2,39 +2,39 @@
 //! work.
 
 use super::decide::{NOBODY, decide};
-use super::state::{Call, ClusterState, EtcdAction, InitialCluster};
+use super::state::{Call, ClusterState, EtcdAction, EtcdLatch, EtcdStep, InitialCluster};
 use super::world_tests::{CLUSTER, Fate, World};
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Exit, Latch, Mode, PodPhase, VolumeClaim, Workload};
+use crate::members::workload::{Exit, Mode, PodPhase, VolumeClaim, Workload};
 
-pub(super) fn call(step: MemberStep<EtcdAction>) -> Call {
+pub(super) fn call(step: EtcdStep) -> Call {
     match step {
         MemberStep::Act(EtcdAction::Call { call, cluster: CLUSTER, .. }) => call,
         other => panic!("no call: {other:?}"),
     }
 }
 
-pub(super) fn written(step: MemberStep<EtcdAction>) -> InitialCluster {
+pub(super) fn written(step: EtcdStep) -> InitialCluster {
     match step {
         MemberStep::Act(EtcdAction::WriteInitialCluster(initial)) => initial,
         other => panic!("nothing is written: {other:?}"),
     }
 }
 
-pub(super) fn stopped(step: &MemberStep<EtcdAction>) -> &'static str {
+pub(super) fn stopped(step: &EtcdStep) -> &'static str {
     match step {
         MemberStep::Stop { reason, .. } => reason,
         other => panic!("not stopped: {other:?}"),
     }
 }
 
-pub(super) fn waits(step: &MemberStep<EtcdAction>) -> bool {
+pub(super) fn waits(step: &EtcdStep) -> bool {
     matches!(step, MemberStep::Wait { .. })
 }
 
 /// Runs passes while they only store something, or close the list.
-pub(super) fn remembered(world: &mut World) -> MemberStep<EtcdAction> {
-    let closes = |step: &MemberStep<EtcdAction>| match step {
+pub(super) fn remembered(world: &mut World) -> EtcdStep {
+    let closes = |step: &EtcdStep| match step {
         MemberStep::Act(EtcdAction::WriteInitialCluster(initial)) => initial.members == NOBODY,
         _ => false,
     };
@@ -51,11 +51,11 @@ pub(super) fn ended(world: &mut World, k: u32, code: i32, message: &str) {
     world.down.insert(k);
 }
 
-pub(super) fn removes(step: MemberStep<EtcdAction>, k: u32) -> bool {
+pub(super) fn removes(step: EtcdStep, k: u32) -> bool {
     matches!(call(step), Call::Remove { ordinal, .. } if ordinal == k)
 }
 
-pub(super) fn adds(step: MemberStep<EtcdAction>, k: u32) -> bool {
+pub(super) fn adds(step: EtcdStep, k: u32) -> bool {
     matches!(call(step), Call::AddLearner { ordinal, .. } if ordinal == k)
 }
 
@@ -116,7 +116,7 @@ fn the_first_member_gets_a_list_of_itself_before_its_pod_is_there() {
 #[test]
 fn claims_that_are_there_start_no_new_cluster() {
     let mut world = World::grown(3);
-    (world.latch, world.replicas, world.harmed) = (Latch::default(), 0, true);
+    (world.latch, world.replicas, world.harmed) = (EtcdLatch::default(), 0, true);
     for _ in 0..3 {
         world.tick();
     }

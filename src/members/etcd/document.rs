@@ -22,6 +22,8 @@ pub struct EtcdDocument {
     pub tls_secret: Option<String>,
     /// The Secret with `username` and `password` of a user with the role `root`.
     pub user_secret: Option<String>,
+    /// The intended version of the members.
+    pub version: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -68,8 +70,8 @@ impl EtcdDocument {
                 .map(|duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX / 4))
                 .map_err(|why| format!("spec.etcd.{key}: {why}")),
         };
-        let version = raw.version.map(|text| {
-            Version::parse(&text).ok_or_else(|| format!("spec.etcd.version: {text:?} is not a version such as 3.6.16"))
+        let version = raw.version.as_ref().map(|text| {
+            Version::parse(text).ok_or_else(|| format!("spec.etcd.version: {text:?} is not a version such as 3.6.16"))
         });
         let settings = EtcdSettings {
             peer_url: url("peerURL", &raw.peer_url)?,
@@ -93,6 +95,7 @@ impl EtcdDocument {
             config_map: raw.config_map.unwrap_or_else(|| format!("{stateful_set}-initial-cluster")),
             tls_secret: raw.tls.map(|secret| secret.secret_name),
             user_secret: raw.auth.map(|secret| secret.secret_name),
+            version: raw.version,
         })
     }
 }

@@ -1,21 +1,28 @@
 //! The driver: asks the members, and carries out decisions.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{AlarmAction, AlarmOptions, AlarmType, CompactionOptions, MemberAddOptions};
 use futures::future::join_all;
+use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use super::client::{Access, read};
 use super::decide::decide;
+use super::document::{EtcdDocument, LABEL};
 use super::state::{
-    AlarmKind, Call, ClusterState, EtcdAction, EtcdSettings, InitialCluster, ListedMember, ObservedEtcd,
+    AlarmKind, Call, ClusterState, EtcdAction, EtcdFacts, EtcdLatch, EtcdSettings, EtcdStep, InitialCluster,
+    ListedMember, ObservedEtcd,
 };
 use super::verdict::{ONE_VIEW, of_error};
-use crate::members::config_maps::ConfigMaps;
-use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
-use crate::members::workload::{Latch, PodPhase, Workload, WorkloadTarget};
+use crate::members::driver::{
+    ActionOutcome, Connection, CreatedObjects, DriverEvent, DriverNeeds, DriverProfile, Happened, MemberDriver,
+    NeededSecret, RestPeriod,
+};
+use crate::members::operator::Operator;
+use crate::members::workload::{PodPhase, Workload, WorkloadTarget};
 
 /// Keys of the `ConfigMap`, which are environment variables of etcd.
 const MEMBERS: &str = "ETCD_INITIAL_CLUSTER";
@@ -25,21 +32,64 @@ const FORCE: &str = "ETCD_FORCE_NEW_CLUSTER";
 /// The additional time that a member may take to rewrite its file: some seconds per GiB, and minutes on a slow disk.
 const REWRITE: Duration = Duration::from_secs(180);
 
+/// How long a member may take to answer. A write takes milliseconds. An election, which a read waits for, takes about a
+/// second.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// The fields of the document that name Secrets.
+const TLS: &str = "etcd.tls";
+const AUTH: &str = "etcd.auth";
+
 /// The driver of one cluster of etcd.
-pub struct Etcd<C> {
+pub struct Etcd {
+    /// The name of the StatefulSet.
+    pub stateful_set: String,
     /// The settings in the Members document.
     pub settings: EtcdSettings,
     /// How to connect to members.
     pub access: Access,
-    /// The `ConfigMap`.
-    pub config_maps: C,
 }
 
-impl<C: ConfigMaps> MemberDriver for Etcd<C> {
+impl MemberDriver for Etcd {
+    type Settings = EtcdDocument;
+    type Memory = ();
+    type Facts = EtcdFacts;
     type Observed = ObservedEtcd;
     type Action = EtcdAction;
 
-    async fn observe(&self, workload: &Workload, _: &Latch) -> ObservedEtcd {
+    const PROFILE: DriverProfile = DriverProfile {
+        field: Some("etcd"),
+        lists_pods: true,
+        // Kubelets report pods that are not ready, and watches report deleted pods, at once. The checks find facts that only
+        // etcd knows: alarms, foreign members, partitions.
+        rest: Some(RestPeriod { every: Duration::from_secs(20), again: Duration::from_secs(2) }),
+        creates: Some(CreatedObjects::ConfigMap(LABEL)),
+        ..DriverProfile::named("etcd")
+    };
+
+    fn read(settings: &Map<String, Value>, stateful_set: &str) -> Result<EtcdDocument, String> {
+        EtcdDocument::read(settings, stateful_set)
+    }
+
+    fn needs(document: &EtcdDocument) -> DriverNeeds {
+        let tls = document.tls_secret.as_ref().map(|name| (TLS, name, &[][..]));
+        let user = document.user_secret.as_ref().map(|name| (AUTH, name, &["password"][..]));
+        let secrets = tls.into_iter().chain(user);
+        DriverNeeds {
+            config_map: Some(document.config_map.clone()),
+            secrets: secrets.map(|(field, name, masked)| NeededSecret { field, name: name.clone(), masked }).collect(),
+            version: document.version.clone(),
+        }
+    }
+
+    fn connect(document: EtcdDocument, with: &Connection, _: Arc<()>) -> Result<Self, String> {
+        let tls = with.secrets.get(TLS).map(|secret| secret.tls()).transpose()?;
+        let user =
+            with.secrets.get(AUTH).map(|secret| Ok::<_, String>((secret.text("username")?, secret.text("password")?)));
+        let access = Access { tls, user: user.transpose()?, timeout: TIMEOUT };
+        Ok(Self { stateful_set: with.set.target.clone(), settings: document.settings, access })
+    }
+
+    async fn observe(&self, workload: &Workload, _: &EtcdLatch, operator: &dyn Operator) -> ObservedEtcd {
         let may_answer = workload.pods.iter().filter(|(_, pod)| !pod.terminating && pod.phase == PodPhase::Running);
         let ordinals: Vec<u32> = may_answer.map(|(ordinal, _)| *ordinal).collect();
         let urls: Vec<String> = ordinals.iter().map(|ordinal| self.settings.client_url(*ordinal, workload)).collect();
@@ -47,7 +97,7 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
             let said = Box::pin(self.access.ask(url, &urls)).await;
             said.map(|said| (*ordinal, said))
         });
-        let (initial, said) = tokio::join!(self.config_maps.read(), join_all(asked));
+        let (initial, said) = tokio::join!(operator.read_config_map(), join_all(asked));
         let said: Vec<_> = said.into_iter().flatten().collect();
         // Every list is one that a quorum agreed on. The newest list is that of the member with the highest index.
         let furthest = said.iter().filter(|(_, (_, list))| list.is_some()).max_by_key(|(_, (answer, _))| answer.index);
@@ -68,24 +118,24 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
         workload: &Workload,
         observed: &ObservedEtcd,
         target: &WorkloadTarget,
-        latch: &Latch,
+        latch: &EtcdLatch,
         now: i64,
-    ) -> MemberStep<EtcdAction> {
+    ) -> EtcdStep {
         decide(&self.settings, workload, observed, target, latch, now)
     }
 
-    async fn act(&self, action: EtcdAction) -> ActionOutcome {
+    async fn act(&self, action: &EtcdAction, operator: &dyn Operator) -> ActionOutcome {
         match action {
-            EtcdAction::WriteInitialCluster(initial) => match self.config_maps.write(to_data(initial)).await {
+            EtcdAction::WriteInitialCluster(initial) => match operator.write_config_map(to_data(initial)).await {
                 Ok(()) => ActionOutcome::Done,
                 Err(why) => ActionOutcome::Indeterminate(why),
             },
             EtcdAction::Call { call, url, others, cluster, .. } => {
-                let mut outcome = self.called(&url, &call, cluster).await;
+                let mut outcome = self.called(url, call, *cluster).await;
                 for other in others {
                     match &outcome {
                         ActionOutcome::Wait { why, .. } if why.contains(ONE_VIEW) => {
-                            outcome = self.called(&other, &call, cluster).await;
+                            outcome = self.called(other, call, *cluster).await;
                         }
                         _ => break,
                     }
@@ -122,9 +172,39 @@ impl<C: ConfigMaps> MemberDriver for Etcd<C> {
             },
         }
     }
+
+    fn describe_facts(&self, before: &EtcdLatch, after: &EtcdLatch) -> Option<String> {
+        if before.own.recovery != after.own.recovery {
+            return Some(describe_recovery(&self.stateful_set, before, after));
+        }
+        (before.own.reclaimed != after.own.reclaimed).then(|| "record that writes are allowed again".to_owned())
+    }
+
+    fn recovery(stateful_set: &str, latch: &EtcdLatch) -> Option<String> {
+        let survivor = latch.own.recovery.as_ref()?.survivor;
+        Some(format!("{stateful_set}-{survivor} continues alone, and the others join it again"))
+    }
+
+    fn events(&self, happened: Happened<'_, EtcdAction, EtcdFacts>) -> Vec<DriverEvent> {
+        let event = |is_warning, reason, what: &str| DriverEvent { is_warning, reason, text: what.to_owned() };
+        match happened {
+            Happened::Acted(action @ EtcdAction::Call { call, .. }) => {
+                let what = self.describe(action);
+                let cost = "etcd before 3.4 has no learners: until its pod has started, the cluster tolerates one failure \
+                            fewer, and a cluster of two cannot write";
+                let votes = matches!(call, Call::AddVoter { .. })
+                    .then(|| event(true, "MemberVotesAtOnce", &format!("{what}; {cost}")));
+                votes.into_iter().chain([event(false, "MembersChanged", &what)]).collect()
+            }
+            Happened::Latched { before, after } if before.own.recovery != after.own.recovery => {
+                vec![event(true, "RecoveringQuorum", &describe_recovery(&self.stateful_set, before, after))]
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
-impl<C> Etcd<C> {
+impl Etcd {
     /// Calls one member. Preparation and call have a timeout each: if the preparation fails, the call has certainly not
     /// happened.
     async fn called(&self, url: &str, call: &Call, cluster: u64) -> ActionOutcome {
@@ -241,12 +321,31 @@ async fn send(client: &etcd_client::Client, call: &Call) -> ActionOutcome {
     }
 }
 
-fn to_data(initial: InitialCluster) -> BTreeMap<String, String> {
+/// Describes a change of a recovery in words.
+fn describe_recovery(stateful_set: &str, old: &EtcdLatch, new: &EtcdLatch) -> String {
+    let name = |ordinal: u32| format!("{stateful_set}-{ordinal}");
+    match (&old.own.recovery, &new.own.recovery) {
+        (None, Some(begun)) => format!(
+            "{} continues without the others, as requested ({}): writes that only they had acknowledged are lost",
+            name(begun.survivor),
+            begun.statement
+        ),
+        (Some(ended), None) if new.replicas == Some(ended.survivor + 1) && new.position != old.position => format!(
+            "{} continued without the others: the cluster has a quorum again, and writes that only they had \
+             acknowledged are lost",
+            name(ended.survivor)
+        ),
+        (Some(_), None) => "a quorum is back by itself: no member continues alone".to_owned(),
+        _ => "record which pod does not yet know that it is alone".to_owned(),
+    }
+}
+
+fn to_data(initial: &InitialCluster) -> BTreeMap<String, String> {
     let state = match initial.state {
         ClusterState::New => "new",
         ClusterState::Existing | ClusterState::Forced => "existing",
     };
-    let mut data = BTreeMap::from([(MEMBERS.into(), initial.members), (STATE.into(), state.into())]);
+    let mut data = BTreeMap::from([(MEMBERS.into(), initial.members.clone()), (STATE.into(), state.into())]);
     if initial.state == ClusterState::Forced {
         data.insert(FORCE.into(), "true".into());
     }

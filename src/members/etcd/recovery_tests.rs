@@ -7,7 +7,7 @@ use proptest::test_runner::Config;
 
 use super::decide::{FORCE_NEW_CLUSTER, decide};
 use super::decide_tests::stopped;
-use super::state::{ClusterState, EtcdAction, ObservedEtcd};
+use super::state::{ClusterState, EtcdAction, EtcdStep, ObservedEtcd};
 use super::world_tests::{CLUSTER, Fate, World};
 use crate::members::driver::MemberStep;
 
@@ -19,7 +19,7 @@ fn lost(survivor: u32) -> World {
     world
 }
 
-fn why(step: &MemberStep<EtcdAction>) -> String {
+fn why(step: &EtcdStep) -> String {
     match step {
         MemberStep::Stop { reason: "QuorumLost", why } => why.clone(),
         other => panic!("the quorum is there: {other:?}"),
@@ -33,7 +33,7 @@ fn offered(world: &World) -> Option<Box<str>> {
     Some(rest.split_once(' ').unwrap().0.into())
 }
 
-fn decided(world: &World, observed: &ObservedEtcd) -> MemberStep<EtcdAction> {
+fn decided(world: &World, observed: &ObservedEtcd) -> EtcdStep {
     decide(&world.settings, &world.workload(), observed, &world.target, &world.latch, world.now)
 }
 
@@ -48,7 +48,7 @@ fn a_lost_quorum_is_never_guessed_at() {
     }
     world.target.recover = Some(said);
     let MemberStep::Latch(latch) = world.decide() else { panic!("it is not begun") };
-    assert_eq!(latch.recovery.unwrap().survivor, 2);
+    assert_eq!(latch.own.recovery.unwrap().survivor, 2);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_quorum_that_comes_back_by_itself_ends_a_recovery() {
     assert_eq!(world.decide(), MemberStep::Only(2));
     world.down.clear();
     assert!(world.pass(Fate::Done));
-    assert!(world.latch.recovery.is_none());
+    assert!(world.latch.own.recovery.is_none());
     world.settle();
     assert!(world.calls.is_empty());
     // An old confirmation is not acted on again.
@@ -108,7 +108,7 @@ fn the_data_of_the_others_goes_only_when_the_survivor_has_continued() {
         let (revision, said) = (world.revision, offered(&world));
         world.target.recover = said.clone();
         let mut steps = Vec::new();
-        while world.latch.recovered.is_none() {
+        while world.latch.own.recovered.is_none() {
             steps.push(match world.decide() {
                 MemberStep::Only(k) => format!("only {k}"),
                 MemberStep::DeletePod { ordinal, .. } => format!("pod {ordinal}"),
@@ -128,7 +128,7 @@ fn the_data_of_the_others_goes_only_when_the_survivor_has_continued() {
         world.settle();
         assert_eq!((world.start, &world.claims[&survivor].uid), (0, &kept), "its data is that of the survivor");
         assert!(world.revision >= revision);
-        assert_eq!(world.latch.recovered.as_deref(), said.as_deref());
+        assert_eq!(world.latch.own.recovered.as_deref(), said.as_deref());
     }
 }
 

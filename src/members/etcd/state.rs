@@ -2,8 +2,60 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
+use crate::members::driver::MemberStep;
 use crate::members::url::Pattern;
-use crate::members::workload::Workload;
+use crate::members::workload::{Latch, Workload};
+
+/// The step of a pass over a cluster of etcd.
+pub type EtcdStep = MemberStep<EtcdAction, EtcdFacts>;
+
+/// The latch of a cluster of etcd.
+pub type EtcdLatch = Latch<EtcdFacts>;
+
+/// The facts of a cluster that only the status keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EtcdFacts {
+    /// A quorum is lost for good, and one member continues alone, as the user requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
+    /// The user's last statement. The same statement is not acted on twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<String>,
+    /// The last or current attempt to reclaim space.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaimed: Option<Reclaimed>,
+}
+
+/// A member that continues alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Recovery {
+    /// The user's statement.
+    pub statement: String,
+    /// The ordinal of the member that continues.
+    pub survivor: u32,
+    /// The uid of the pod that it had before it was started as the only member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+}
+
+/// How space was reclaimed after files had reached their quota.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Reclaimed {
+    /// When it began, in seconds since 1970.
+    pub since: i64,
+    /// The history before this position is deleted.
+    pub before: u64,
+    /// How often the file of an ordinal has been rewritten since then.
+    pub written: BTreeMap<u32, u32>,
+    /// Writes are allowed again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub over: bool,
+}
 
 /// The settings of a cluster in the Members document.
 #[derive(Clone, Debug)]

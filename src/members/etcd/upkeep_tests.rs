@@ -2,10 +2,9 @@
 
 use super::decide::decide;
 use super::decide_tests::{call, removes, stopped};
-use super::state::{Alarm, AlarmKind, Call, Defragmentation, EtcdAction, NoSpace, ObservedEtcd};
+use super::state::{Alarm, AlarmKind, Call, Defragmentation, EtcdAction, EtcdStep, NoSpace, ObservedEtcd, Reclaimed};
 use super::world_tests::World;
 use crate::members::driver::MemberStep;
-use crate::members::workload::Reclaimed;
 
 const MIB: u64 = 1 << 20;
 
@@ -20,7 +19,7 @@ fn with_files(used: u64) -> (World, ObservedEtcd) {
     (world, observed)
 }
 
-fn decided(world: &World, observed: &ObservedEtcd) -> MemberStep<EtcdAction> {
+fn decided(world: &World, observed: &ObservedEtcd) -> EtcdStep {
     decide(&world.settings, &world.workload(), observed, &world.target, &world.noted(observed), world.now)
 }
 
@@ -32,7 +31,7 @@ fn with_alarm(world: &World, observed: &mut ObservedEtcd, ordinal: u32, kind: Al
     alarm
 }
 
-fn defragmented(step: MemberStep<EtcdAction>) -> u32 {
+fn defragmented(step: EtcdStep) -> u32 {
     match step {
         MemberStep::Act(EtcdAction::Call { call: Call::Defragment { ordinal, .. }, via, .. }) => {
             assert_eq!(ordinal, via, "it is the member itself that is called");
@@ -116,7 +115,7 @@ fn without_space_the_history_goes_then_the_holes_and_then_the_alarm() {
         assert_eq!(called(&mut world, &observed), Call::Disarm(alarm));
         observed.answers.values_mut().for_each(|answer| answer.alarms.retain(|left| *left != alarm));
     }
-    assert!(world.latch.reclaimed.as_ref().unwrap().over);
+    assert!(world.latch.own.reclaimed.as_ref().unwrap().over);
     assert_eq!(decided(&world, &observed), MemberStep::Quiet);
 }
 
@@ -169,13 +168,13 @@ fn an_alarm_that_would_come_back_at_once_is_reported_and_nothing_is_done_again()
 fn space_is_not_reclaimed_again_within_ten_minutes() {
     let (mut world, observed, _) = without_space();
     let reclaimed = Reclaimed { since: world.now, before: 1, over: true, ..Reclaimed::default() };
-    world.latch.reclaimed = Some(reclaimed);
+    world.latch.own.reclaimed = Some(reclaimed);
     world.now += 599;
     let step = decided(&world, &observed);
     assert!(matches!(step, MemberStep::Stop { reason: "NoSpace", why } if why.contains("less than 10 minutes ago")));
     world.now += 1;
     assert_eq!(called(&mut world, &observed), Call::Compact { revision: world.revision });
-    assert_eq!(world.latch.reclaimed.unwrap().since, world.now);
+    assert_eq!(world.latch.own.reclaimed.unwrap().since, world.now);
 }
 
 #[test]
@@ -184,7 +183,7 @@ fn an_alarm_that_somebody_else_disarmed_ends_what_was_begun() {
     called(&mut world, &observed);
     observed.answers.values_mut().for_each(|answer| answer.alarms.clear());
     let MemberStep::Latch(latch) = decided(&world, &observed) else { panic!("it is not remembered") };
-    assert!(latch.reclaimed.as_ref().unwrap().over);
+    assert!(latch.own.reclaimed.as_ref().unwrap().over);
     world.latch = latch;
     assert_eq!(decided(&world, &observed), MemberStep::Quiet);
 }

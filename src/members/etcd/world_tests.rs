@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::decide::decide;
 use super::state::{
-    Call, ClusterState, EtcdAction, EtcdSettings, InitialCluster, ListedMember, MemberAnswer, NoSpace, ObservedEtcd,
-    Version,
+    Call, ClusterState, EtcdAction, EtcdLatch, EtcdSettings, EtcdStep, InitialCluster, ListedMember, MemberAnswer,
+    NoSpace, ObservedEtcd, Version,
 };
 use crate::members::driver::MemberStep;
 use crate::members::url::Pattern;
-use crate::members::workload::{Exit, Latch, Mode, Pod, PodPhase, VolumeClaim, Workload, WorkloadTarget};
+use crate::members::workload::{Exit, Mode, Pod, PodPhase, VolumeClaim, Workload, WorkloadTarget};
 
 pub(super) const CLUSTER: u64 = 0xc1;
 
@@ -19,7 +19,7 @@ pub(super) const CLUSTER: u64 = 0xc1;
 pub(super) struct World {
     pub settings: EtcdSettings,
     pub target: WorkloadTarget,
-    pub latch: Latch,
+    pub latch: EtcdLatch,
     pub now: i64,
     pub replicas: u32,
     /// The first ordinal that has a pod.
@@ -81,7 +81,7 @@ impl World {
                 quota: None,
             },
             target: WorkloadTarget::of(size),
-            latch: Latch::default(),
+            latch: EtcdLatch::default(),
             now: 1_000_000,
             replicas: 0,
             start: 0,
@@ -224,17 +224,17 @@ impl World {
         }
     }
 
-    pub fn decide(&self) -> MemberStep<EtcdAction> {
+    pub fn decide(&self) -> EtcdStep {
         let latch = self.noted(&self.observed());
         decide(&self.settings, &self.workload(), &self.observed(), &self.target, &latch, self.now)
     }
 
     /// The latch, with the claims of members as a separate pass would store them.
-    pub fn noted(&self, observed: &ObservedEtcd) -> Latch {
-        let Latch { claims, answered, position, .. } = self.latch.clone();
+    pub fn noted(&self, observed: &ObservedEtcd) -> EtcdLatch {
+        let EtcdLatch { claims, answered, position, .. } = self.latch.clone();
         match decide(&self.settings, &self.workload(), observed, &self.target, &self.latch, self.now) {
-            MemberStep::Latch(new) if (Latch { position, claims, answered, ..new.clone() }) == self.latch => {
-                Latch { claims: new.claims, answered: new.answered, ..self.latch.clone() }
+            MemberStep::Latch(new) if (EtcdLatch { position, claims, answered, ..new.clone() }) == self.latch => {
+                EtcdLatch { claims: new.claims, answered: new.answered, ..self.latch.clone() }
             }
             _ => self.latch.clone(),
         }
@@ -275,7 +275,7 @@ impl World {
             }
             MemberStep::DeleteClaim { uid, .. } => {
                 let known = self.latch.claims.values().flatten().any(|known| **known == *uid);
-                assert!(known || self.latch.recovery.is_some(), "no member is known to have had claim {uid}");
+                assert!(known || self.latch.own.recovery.is_some(), "no member is known to have had claim {uid}");
                 self.claims.values_mut().filter(|claim| claim.uid == uid).for_each(|claim| claim.terminating = true);
             }
             MemberStep::DeletePod { ordinal, uid } | MemberStep::EvictPod { ordinal, uid } => {
@@ -334,7 +334,7 @@ impl World {
     }
 
     /// Checks the actions that the operator must never take.
-    fn check(&self, step: &MemberStep<EtcdAction>) {
+    fn check(&self, step: &EtcdStep) {
         let voting = self.voters().len();
         let highest = self.voters().into_iter().max();
         match step {
@@ -384,11 +384,11 @@ impl World {
                 assert!(!self.latch.bootstrapped && self.members.is_empty(), "I3: another cluster could start");
             }
             MemberStep::Act(EtcdAction::WriteInitialCluster(initial)) if initial.state == ClusterState::Forced => {
-                let survivor = self.latch.recovery.as_ref().expect("the user said so").survivor;
+                let survivor = self.latch.own.recovery.as_ref().expect("the user said so").survivor;
                 let others = self.pods.iter().filter(|(k, pod)| **k != survivor && !pod.terminating).count();
                 assert!(self.start == survivor && self.replicas == 1 && others == 0, "another pod could start alone");
             }
-            MemberStep::Only(_) => assert!(self.latch.recovery.is_some(), "nobody said so"),
+            MemberStep::Only(_) => assert!(self.latch.own.recovery.is_some(), "nobody said so"),
             MemberStep::Scale(_) if self.initial.as_ref().is_some_and(|i| i.state == ClusterState::Forced) => {
                 panic!("more than one pod could continue alone");
             }
@@ -400,7 +400,7 @@ impl World {
                 let (k, _) =
                     self.claims.iter().find(|(_, claim)| claim.uid == *uid).expect("the claim it says is there");
                 assert!(self.member(*k).is_none(), "I17: the claim of a member");
-                let recovers = self.latch.recovery.is_some();
+                let recovers = self.latch.own.recovery.is_some();
                 assert!(!recovers || self.has_quorum(), "the last data is given up");
                 assert!(
                     recovers || *k < self.replicas || !self.pods.contains_key(k),
@@ -411,7 +411,7 @@ impl World {
                 assert_ne!(&*self.pods[ordinal].revision, self.template, "it has the present template");
             }
             MemberStep::DeletePod { ordinal, .. } => {
-                let alone = self.latch.recovery.as_ref().is_some_and(|recovery| recovery.survivor == *ordinal);
+                let alone = self.latch.own.recovery.as_ref().is_some_and(|recovery| recovery.survivor == *ordinal);
                 assert!(alone || !self.alive(*ordinal), "{step:?}: it is alive");
             }
             _ => {}

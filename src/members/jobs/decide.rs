@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::job::{Ended, JobRun, JobState, SeenJob, Sizes};
 use crate::members::document::{ScaleEvent, ScaleHook};
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, Workload, WorkloadTarget};
+use crate::members::workload::{Latch, Mode, Move, MoveKind, NoFacts, Pod, Workload, WorkloadTarget};
 
 /// Seconds until a hook that answered "not yet" is run again.
 const LATER: i64 = 5;
@@ -17,6 +17,12 @@ const LAST_PAUSE: i64 = 300;
 const LOOK: Duration = Duration::from_secs(60);
 /// The time for the controller of stateful sets to observe a change.
 const CONTROLLER: Duration = Duration::from_secs(2);
+
+/// The step of a pass.
+pub type JobsStep = MemberStep<JobsAction, NoFacts>;
+
+/// The latch: Jobs show themselves what has run.
+pub type JobsLatch = Latch<NoFacts>;
 
 /// The observed Jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,13 +61,13 @@ pub struct View<'a> {
     /// The wanted state.
     pub target: &'a WorkloadTarget,
     /// The stored latch.
-    pub latch: &'a Latch,
+    pub latch: &'a JobsLatch,
     /// The current time, in seconds since 1970.
     pub now: i64,
 }
 
 /// The next step.
-pub fn decide(view: &View<'_>) -> MemberStep<JobsAction> {
+pub fn decide(view: &View<'_>) -> JobsStep {
     let View { workload, target, latch, .. } = view;
     if target.mode != Mode::Run {
         return MemberStep::Quiet;
@@ -73,7 +79,7 @@ pub fn decide(view: &View<'_>) -> MemberStep<JobsAction> {
     // The claims of members' pods belong to the members, and this has to be stored before a member leaves.
     let claims = latch.claims_with(workload, 0..last.min(workload.replicas));
     if claims != latch.claims {
-        return MemberStep::Latch(Latch { claims, ..(*latch).clone() });
+        return MemberStep::Latch(JobsLatch { claims, ..(*latch).clone() });
     }
     if workload.replicas != last {
         // Somebody scaled it by hand, or a crash came between storing the latch and writing the replicas.
@@ -91,7 +97,7 @@ pub fn decide(view: &View<'_>) -> MemberStep<JobsAction> {
 
 /// The step that has to precede a deletion; `Quiet` if none is left. A hook that fails or refuses blocks the
 /// deletion, which cannot be undone. `since` distinguishes this custom resource from an earlier one of the same name.
-pub fn before_deletion(view: &View<'_>, since: i64) -> MemberStep<JobsAction> {
+pub fn before_deletion(view: &View<'_>, since: i64) -> JobsStep {
     if let Some(why) = &view.observed.blind {
         return MemberStep::Wait { why: why.clone(), after: LOOK };
     }
@@ -102,7 +108,7 @@ pub fn before_deletion(view: &View<'_>, since: i64) -> MemberStep<JobsAction> {
 
 /// No latch is stored: this is a new StatefulSet, one that was taken over, or one whose custom resource lost its
 /// status.
-fn first_look(view: &View<'_>) -> MemberStep<JobsAction> {
+fn first_look(view: &View<'_>) -> JobsStep {
     let View { workload, target, latch, .. } = view;
     if workload.replicas == 0
         && let Some(why) = workload.predecessor()
@@ -111,20 +117,22 @@ fn first_look(view: &View<'_>) -> MemberStep<JobsAction> {
     }
     let kept = workload.claims.iter().filter(|(_, claims)| !claims.is_empty()).map(|(k, _)| k + 1).max();
     match (workload.replicas, kept) {
-        (0, None) => MemberStep::Latch(Latch { replicas: Some(0), ..(*latch).clone() }),
+        (0, None) => MemberStep::Latch(JobsLatch { replicas: Some(0), ..(*latch).clone() }),
         (0, Some(members)) if target.adopt_claims => {
-            MemberStep::Latch(Latch { replicas: Some(members), bootstrapped: true, ..(*latch).clone() })
+            MemberStep::Latch(JobsLatch { replicas: Some(members), bootstrapped: true, ..(*latch).clone() })
         }
         (0, Some(_)) => MemberStep::Stop {
             reason: "OrphanedVolumes",
             why: "volume claims of earlier members exist; delete them, or set spec.volumes.onOrphan to Adopt".into(),
         },
-        (replicas, _) => MemberStep::Latch(Latch { replicas: Some(replicas), bootstrapped: true, ..(*latch).clone() }),
+        (replicas, _) => {
+            MemberStep::Latch(JobsLatch { replicas: Some(replicas), bootstrapped: true, ..(*latch).clone() })
+        }
     }
 }
 
 /// Decides if nothing is in progress.
-fn next(view: &View<'_>) -> MemberStep<JobsAction> {
+fn next(view: &View<'_>) -> JobsStep {
     let View { workload, target, latch, now, .. } = view;
     let size = workload.replicas;
     let outdated = |pod: &Pod| workload.is_outdated(pod);
@@ -135,7 +143,7 @@ fn next(view: &View<'_>) -> MemberStep<JobsAction> {
     }
     let begin = |kind, ordinal| {
         let moving = Some(Move { kind, ordinal, since: *now });
-        MemberStep::Latch(Latch { moving, ..(*latch).clone() })
+        MemberStep::Latch(JobsLatch { moving, ..(*latch).clone() })
     };
     let last_outdated = workload.pods.iter().rev().find(|(k, pod)| **k < size && outdated(pod)).map(|(k, _)| *k);
     if target.size < size {
@@ -171,7 +179,7 @@ fn unready(workload: &Workload, ordinal: u32) -> Option<String> {
     }
 }
 
-fn join(view: &View<'_>, moving: &Move) -> MemberStep<JobsAction> {
+fn join(view: &View<'_>, moving: &Move) -> JobsStep {
     let View { workload, target, latch, .. } = view;
     let k = moving.ordinal;
     if workload.replicas == k {
@@ -204,11 +212,11 @@ fn join(view: &View<'_>, moving: &Move) -> MemberStep<JobsAction> {
     if let Some(step) = event(view, moving, what, Sizes { from: k, to: k + 1 }) {
         return step;
     }
-    MemberStep::Latch(Latch { bootstrapped: true, moving: None, ..(*latch).clone() })
+    MemberStep::Latch(JobsLatch { bootstrapped: true, moving: None, ..(*latch).clone() })
 }
 
 /// Handles claims that an earlier member of an ordinal left.
-fn clear(view: &View<'_>, k: u32) -> Option<MemberStep<JobsAction>> {
+fn clear(view: &View<'_>, k: u32) -> Option<JobsStep> {
     let View { workload, target, latch, .. } = view;
     let claims = workload.claims.get(&k).filter(|claims| !claims.is_empty())?;
     if target.adopt_claims && !target.delete_claims {
@@ -228,7 +236,7 @@ fn clear(view: &View<'_>, k: u32) -> Option<MemberStep<JobsAction>> {
     Some(MemberStep::Wait { why: format!("claim {} to go", claims[0].name), after: LOOK })
 }
 
-fn leave(view: &View<'_>, moving: &Move) -> MemberStep<JobsAction> {
+fn leave(view: &View<'_>, moving: &Move) -> JobsStep {
     let View { workload, target, latch, .. } = view;
     let k = moving.ordinal;
     let sizes = Sizes { from: k + 1, to: k };
@@ -258,7 +266,7 @@ fn leave(view: &View<'_>, moving: &Move) -> MemberStep<JobsAction> {
     settled(latch)
 }
 
-fn restart(view: &View<'_>, moving: &Move) -> MemberStep<JobsAction> {
+fn restart(view: &View<'_>, moving: &Move) -> JobsStep {
     let View { workload, latch, .. } = view;
     let k = moving.ordinal;
     let sizes = Sizes { from: workload.replicas, to: workload.replicas };
@@ -287,8 +295,8 @@ fn restart(view: &View<'_>, moving: &Move) -> MemberStep<JobsAction> {
 }
 
 /// Ends the current move.
-fn settled(latch: &Latch) -> MemberStep<JobsAction> {
-    MemberStep::Latch(Latch { moving: None, ..latch.clone() })
+fn settled(latch: &JobsLatch) -> JobsStep {
+    MemberStep::Latch(JobsLatch { moving: None, ..latch.clone() })
 }
 
 /// Whether a hook of an event has done something that has to be completed.
@@ -304,17 +312,11 @@ fn begun(view: &View<'_>, moving: &Move, event: ScaleEvent) -> bool {
 }
 
 /// The next step for the hooks of an event; `None` if all of them are done.
-fn event(view: &View<'_>, moving: &Move, event: ScaleEvent, sizes: Sizes) -> Option<MemberStep<JobsAction>> {
+fn event(view: &View<'_>, moving: &Move, event: ScaleEvent, sizes: Sizes) -> Option<JobsStep> {
     view.hooks.iter().filter(|hook| hook.events.contains(&event)).find_map(|hook| one(view, moving, event, sizes, hook))
 }
 
-fn one(
-    view: &View<'_>,
-    moving: &Move,
-    event: ScaleEvent,
-    sizes: Sizes,
-    hook: &ScaleHook,
-) -> Option<MemberStep<JobsAction>> {
+fn one(view: &View<'_>, moving: &Move, event: ScaleEvent, sizes: Sizes, hook: &ScaleHook) -> Option<JobsStep> {
     let same = |job: &&SeenJob| {
         let run = &job.run;
         run.set == view.set && run.hook == hook.name && run.event == event && run.ordinal == moving.ordinal

@@ -3,10 +3,13 @@ use std::time::Duration;
 
 use serde_json::Map;
 
-use super::{Ended, JobRun, JobState, JobsAction, ObservedJobs, SeenJob, Sizes, View, before_deletion, decide};
+use super::{
+    Ended, JobRun, JobState, JobsAction, JobsLatch, JobsStep, ObservedJobs, SeenJob, Sizes, View, before_deletion,
+    decide,
+};
 use crate::members::document::{ScaleEvent, ScaleHook};
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, VolumeClaim, Workload, WorkloadTarget};
+use crate::members::workload::{Mode, Move, MoveKind, Pod, VolumeClaim, Workload, WorkloadTarget};
 
 const NOW: i64 = 1_000;
 
@@ -16,7 +19,7 @@ struct World {
     observed: ObservedJobs,
     hooks: Vec<ScaleHook>,
     target: WorkloadTarget,
-    latch: Latch,
+    latch: JobsLatch,
     now: i64,
 }
 
@@ -60,11 +63,11 @@ impl World {
             .map(hook)
             .to_vec(),
             target: WorkloadTarget::of(size),
-            latch: Latch {
+            latch: JobsLatch {
                 bootstrapped: members > 0,
                 replicas: Some(members),
                 claims: (0..members).map(|k| (k, vec![claim(k, false).uid.to_string()])).collect(),
-                ..Latch::default()
+                ..JobsLatch::default()
             },
             now: NOW,
         }
@@ -104,7 +107,7 @@ impl World {
         self.job(event, 0, JobState::Ended(Ended::Done, 950))
     }
 
-    fn decide(&self) -> MemberStep<JobsAction> {
+    fn decide(&self) -> JobsStep {
         decide(&View {
             workload: &self.workload,
             observed: &self.observed,
@@ -117,7 +120,7 @@ impl World {
     }
 
     #[track_caller]
-    fn latches(&self, moving: Option<(MoveKind, u32)>) -> Latch {
+    fn latches(&self, moving: Option<(MoveKind, u32)>) -> JobsLatch {
         match self.decide() {
             MemberStep::Latch(latch) => {
                 assert_eq!(latch.moving.as_ref().map(|m| (m.kind, m.ordinal)), moving);
@@ -158,7 +161,7 @@ fn what_is_as_it_should_be_is_left_alone() {
 fn the_first_look_tells_a_new_set_from_one_that_was_there() {
     let first = |members: u32, claims: u32, adopt: bool| {
         World::of(members, 3).with(|w| {
-            w.latch = Latch::default();
+            w.latch = JobsLatch::default();
             w.workload.claims = (0..claims).map(|k| (k, vec![claim(k, false)])).collect();
             w.target.adopt_claims = adopt;
         })

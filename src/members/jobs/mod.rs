@@ -2,6 +2,7 @@
 //! what has run; they stay until the next run of the same hook for the same ordinal.
 
 pub mod decide;
+pub mod driver;
 pub mod job;
 
-pub use decide::{JobsAction, ObservedJobs, View, before_deletion, decide};
+pub use decide::{JobsAction, JobsLatch, JobsStep, ObservedJobs, View, before_deletion, decide};

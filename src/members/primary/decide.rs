@@ -19,10 +19,13 @@ use std::time::Duration;
 pub use table::rows;
 
 use self::table::TABLE;
-use super::state::{ChangeKind, Latched, ObservedPrimary, PrimaryAction, PrimaryChange, PrimarySettings, Roles};
+use super::state::{
+    ChangeKind, Latched, ObservedPrimary, PrimaryAction, PrimaryChange, PrimaryFacts, PrimaryLatch, PrimarySettings,
+    PrimaryStep, Roles,
+};
 use crate::agent::contract::{MemberState, Order, Promote, Role, Verb};
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Latch, Mode, Workload, WorkloadTarget};
+use crate::members::workload::{Mode, Workload, WorkloadTarget};
 
 /// When to observe again work in progress.
 const SOON: Duration = Duration::from_secs(1);
@@ -35,11 +38,11 @@ pub fn decide(
     workload: &Workload,
     observed: &ObservedPrimary,
     target: &WorkloadTarget,
-    latch: &Latch,
+    latch: &PrimaryLatch,
     now: i64,
-) -> MemberStep<PrimaryAction> {
+) -> PrimaryStep {
     let nothing = Latched::default();
-    let held = latch.primary.as_ref().unwrap_or(&nothing);
+    let held = latch.own.primary.as_ref().unwrap_or(&nothing);
     let scene = Scene { settings, workload, observed, target, latch, held, now };
     TABLE.iter().find_map(|rule| (rule.decide)(&scene)).unwrap_or(MemberStep::Quiet)
 }
@@ -49,15 +52,15 @@ pub fn is_safe_to_fail_over(
     settings: &PrimarySettings,
     workload: &Workload,
     observed: &ObservedPrimary,
-    latch: &Latch,
+    latch: &PrimaryLatch,
 ) -> Result<(), String> {
     let nothing = Latched::default();
-    let held = latch.primary.as_ref().unwrap_or(&nothing);
+    let held = latch.own.primary.as_ref().unwrap_or(&nothing);
     let target = WorkloadTarget::of(workload.replicas);
     Scene { settings, workload, observed, target: &target, latch, held, now: 0 }.safety()
 }
 
-type Step = Option<MemberStep<PrimaryAction>>;
+type Step = Option<PrimaryStep>;
 
 /// Everything that the decision depends on.
 struct Scene<'a> {
@@ -65,7 +68,7 @@ struct Scene<'a> {
     workload: &'a Workload,
     observed: &'a ObservedPrimary,
     target: &'a WorkloadTarget,
-    latch: &'a Latch,
+    latch: &'a PrimaryLatch,
     held: &'a Latched,
     now: i64,
 }
@@ -173,12 +176,12 @@ impl Scene<'_> {
         Some(self.begun(roles.data.clone(), held))
     }
 
-    fn begun(&self, data: String, held: Latched) -> MemberStep<PrimaryAction> {
-        MemberStep::Latch(Latch {
+    fn begun(&self, data: String, held: Latched) -> PrimaryStep {
+        MemberStep::Latch(PrimaryLatch {
             bootstrapped: true,
             replicas: Some(self.workload.replicas),
             cluster: Some(data),
-            primary: Some(held),
+            own: PrimaryFacts::of(held),
             ..self.latch.clone()
         })
     }
@@ -349,7 +352,7 @@ impl Scene<'_> {
         self.observed.refused.contains_key(&(ordinal, verb))
     }
 
-    fn fence(&self, ordinal: u32) -> MemberStep<PrimaryAction> {
+    fn fence(&self, ordinal: u32) -> PrimaryStep {
         let (epoch, number) = (self.held.epoch, self.number_for(ordinal));
         let order = Order { epoch, number, data: self.data().to_owned() };
         MemberStep::Act(PrimaryAction::Tell { ordinal, verb: Verb::Fence(order) })
@@ -369,8 +372,8 @@ impl Scene<'_> {
     }
 
     /// Latches this of the cluster.
-    fn latched(&self, held: Latched) -> MemberStep<PrimaryAction> {
-        MemberStep::Latch(Latch { primary: Some(self.numbered(held)), ..self.latch.clone() })
+    fn latched(&self, held: Latched) -> PrimaryStep {
+        MemberStep::Latch(PrimaryLatch { own: PrimaryFacts::of(self.numbered(held)), ..self.latch.clone() })
     }
 
     /// Gives a decision that takes something back a number of its own: an order from before it may be on its way, and
@@ -431,11 +434,11 @@ impl Scene<'_> {
     }
 }
 
-fn wait(why: String, after: Duration) -> MemberStep<PrimaryAction> {
+fn wait(why: String, after: Duration) -> PrimaryStep {
     MemberStep::Wait { why, after }
 }
 
-fn stop(reason: &'static str, why: String) -> MemberStep<PrimaryAction> {
+fn stop(reason: &'static str, why: String) -> PrimaryStep {
     MemberStep::Stop { reason, why }
 }
 

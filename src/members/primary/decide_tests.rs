@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::state::{ChangeKind, OnDiverged, OnReplicaLost, RequestResult};
+use super::state::{ChangeKind, OnDiverged, OnReplicaLost, PrimaryLatch, RequestResult};
 use super::world_tests::{World, Write};
 use crate::agent::contract::Role;
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Latch, Mode};
+use crate::members::workload::Mode;
 
 #[test]
 fn a_cluster_is_created_grows_and_shrinks() {
@@ -308,7 +308,7 @@ fn a_lost_status_is_found_again() {
     world.settle();
     let (p, epoch) = (world.primary(), world.held().epoch);
     assert_eq!(epoch, 2);
-    world.latch = Latch::default();
+    world.latch = PrimaryLatch::default();
     world.settle();
     let held = world.held();
     assert_eq!((world.primary(), held.epoch, held.acks, held.ackers.len()), (p, 2, 1, 2));
@@ -318,7 +318,7 @@ fn a_lost_status_is_found_again() {
         world.tick();
         world.pass(false);
     }
-    world.latch = Latch::default();
+    world.latch = PrimaryLatch::default();
     let step = world.pass(false);
     assert!(matches!(&step, MemberStep::Wait { why, .. } if why.starts_with("the first answer of")), "{step:?}");
     world.down.clear();
@@ -522,7 +522,7 @@ fn a_primary_whose_database_hangs_is_replaced_and_killed() {
 #[test]
 fn an_acker_without_data_leaves_n_when_the_other_one_has_just_started() {
     let mut world = World::grown(3);
-    let latched = world.latch.primary.as_mut().unwrap();
+    let latched = world.latch.own.primary.as_mut().unwrap();
     latched.starts.insert(2, "earlier".into());
     world.destroy(1);
     world.settle();

@@ -1,19 +1,29 @@
 //! The driver: asks the agents, and carries out decisions.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
+use serde_json::{Map, Value};
 
 use super::client::{ANSWER, Agents, BRIEF, Failed};
 use super::decide::decide;
-use super::state::{ObservedPrimary, PrimaryAction, PrimarySettings, Refused, Roles};
+use super::document::{LABEL, PrimaryDocument};
+use super::refusals::{OrderKey, Refusals};
+use super::report::{describe_change, report, restarts, sight};
+use super::state::{
+    ChangeKind, Latched, ObservedPrimary, PrimaryAction, PrimaryFacts, PrimaryLatch, PrimarySettings, PrimaryStep,
+    Refused, RequestResult, Roles,
+};
 use crate::agent::client::MAX_NAME;
 use crate::agent::contract::{At, MemberState, Role, Verb};
-use crate::members::config_maps::ConfigMaps;
-use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
-use crate::members::workload::{Latch, PodPhase, Workload, WorkloadTarget};
+use crate::members::driver::{
+    ActionOutcome, Connection, CreatedObjects, DriverEvent, DriverNeeds, DriverProfile, Happened, MemberDriver,
+    NeededSecret, RestPeriod, Shown, Sight,
+};
+use crate::members::operator::Operator;
+use crate::members::workload::{PodPhase, Workload, WorkloadTarget};
 
 /// Keys of the `ConfigMap`, which are environment variables of the agents.
 const PRIMARY: &str = "PRIMARY";
@@ -30,37 +40,85 @@ const SOON: Duration = Duration::from_secs(1);
 /// Characters of a text of an agent in the status.
 const MAX_TEXT: usize = 300;
 
-/// How texts of agents are shown: without secrets.
-pub type Shown = Box<dyn Fn(&str) -> String + Send + Sync>;
+/// The field of the document that names the Secret with certificates.
+const TLS: &str = "primary.tls";
 
 /// The driver of one cluster.
-pub struct Primary<C> {
+pub struct Primary {
     /// The settings in the Members document.
     pub settings: PrimarySettings,
     /// The name of the StatefulSet.
     pub name: String,
     /// The agents.
     pub agents: Agents,
-    /// The `ConfigMap` of roles.
-    pub config_maps: C,
     /// The orders that were refused, and the members that gave no state: a short while ago, and to this driver.
-    pub refused: Mutex<BTreeMap<(u32, &'static str), Refused>>,
+    refused: Mutex<BTreeMap<OrderKey, Refused>>,
+    /// Those that the next pass does not repeat.
+    memory: Arc<Refusals>,
     /// How texts of agents are shown.
     pub shown: Shown,
 }
 
-impl<C: ConfigMaps> MemberDriver for Primary<C> {
+impl MemberDriver for Primary {
+    type Settings = PrimaryDocument;
+    type Memory = Refusals;
+    type Facts = PrimaryFacts;
     type Observed = ObservedPrimary;
     type Action = PrimaryAction;
 
-    async fn observe(&self, workload: &Workload, latch: &Latch) -> ObservedPrimary {
+    const PROFILE: DriverProfile = DriverProfile {
+        field: Some("primary"),
+        // A lost primary does not wait for the end of a backup.
+        keeps: true,
+        // An operator that was suspended would latch a second primary in the same epoch.
+        latches_alone: true,
+        labels_pods: true,
+        // A fail-over with two replicas takes ten steps, and while no client can write, each pass would cost a tenth of a
+        // second. The state of pods is as old as the pass.
+        steps: 12,
+        // A primary counts as lost after seconds, and only its agent knows that its database hangs.
+        rest: Some(RestPeriod { every: Duration::from_secs(2), again: Duration::from_millis(500) }),
+        creates: Some(CreatedObjects::ConfigMap(LABEL)),
+        shows_texts: true,
+        reports: &["primary", "safeToFailOver", "unsafeBecause", "members", "lastChange", "switchOver"],
+        facts: &["primary", "safeToFailOver"],
+        ..DriverProfile::named("primary")
+    };
+
+    fn read(settings: &Map<String, Value>, stateful_set: &str) -> Result<PrimaryDocument, String> {
+        PrimaryDocument::read(settings, stateful_set)
+    }
+
+    fn needs(document: &PrimaryDocument) -> DriverNeeds {
+        let secret = |name: &String| NeededSecret { field: TLS, name: name.clone(), masked: &[] };
+        DriverNeeds {
+            config_map: Some(document.config_map.clone()),
+            secrets: document.tls_secret.iter().map(secret).collect(),
+            version: None,
+        }
+    }
+
+    fn connect(document: PrimaryDocument, with: &Connection, memory: Arc<Refusals>) -> Result<Self, String> {
+        let tls = with.secrets.get(TLS).map(|secret| secret.tls()).transpose()?;
+        let name = document.tls_secret.unwrap_or_default();
+        Ok(Self {
+            settings: document.settings,
+            name: with.set.target.clone(),
+            agents: Agents::new(tls.as_ref()).map_err(|why| format!("Secret {name}: {why}"))?,
+            refused: Mutex::new(memory.now()),
+            memory,
+            shown: Arc::clone(&with.shown),
+        })
+    }
+
+    async fn observe(&self, workload: &Workload, latch: &PrimaryLatch, operator: &dyn Operator) -> ObservedPrimary {
         // A pod that ends may be the primary still.
         let may_answer = |phase: PodPhase| matches!(phase, PodPhase::Running | PodPhase::Unknown);
         let ordinals: Vec<u32> =
             workload.pods.iter().filter(|(_, pod)| may_answer(pod.phase)).map(|(ordinal, _)| *ordinal).collect();
-        let p = latch.primary.as_ref().and_then(|held| held.ordinal).filter(|p| ordinals.contains(p));
+        let p = latch.own.primary.as_ref().and_then(|held| held.ordinal).filter(|p| ordinals.contains(p));
         let others = ordinals.iter().filter(|ordinal| Some(**ordinal) != p).map(|ordinal| self.ask(*ordinal, false));
-        let (roles, mut said) = tokio::join!(self.config_maps.read(), join_all(others));
+        let (roles, mut said) = tokio::join!(operator.read_config_map(), join_all(others));
         // The primary is asked last, so it has everything that a replica has.
         if let Some(p) = p {
             said.push(self.ask(p, true).await);
@@ -82,22 +140,22 @@ impl<C: ConfigMaps> MemberDriver for Primary<C> {
         workload: &Workload,
         observed: &ObservedPrimary,
         target: &WorkloadTarget,
-        latch: &Latch,
+        latch: &PrimaryLatch,
         now: i64,
-    ) -> MemberStep<PrimaryAction> {
+    ) -> PrimaryStep {
         decide(&self.settings, workload, observed, target, latch, now)
     }
 
-    async fn act(&self, action: PrimaryAction) -> ActionOutcome {
+    async fn act(&self, action: &PrimaryAction, operator: &dyn Operator) -> ActionOutcome {
         match action {
-            PrimaryAction::WriteRoles(roles) => match self.config_maps.write(to_data(&roles)).await {
+            PrimaryAction::WriteRoles(roles) => match operator.write_config_map(to_data(roles)).await {
                 Ok(()) => ActionOutcome::Done,
                 Err(why) => ActionOutcome::Indeterminate(why),
             },
             PrimaryAction::Tell { ordinal, verb } => {
-                let url = self.settings.agent_url.url(ordinal);
-                let answer = self.agents.order(&url, &self.pod(ordinal), &verb).await;
-                self.outcome(ordinal, &verb, answer)
+                let url = self.settings.agent_url.url(*ordinal);
+                let answer = self.agents.order(&url, &self.pod(*ordinal), verb).await;
+                self.outcome(*ordinal, verb, answer)
             }
         }
     }
@@ -130,9 +188,46 @@ impl<C: ConfigMaps> MemberDriver for Primary<C> {
             }
         }
     }
+
+    fn describe_facts(&self, before: &PrimaryLatch, after: &PrimaryLatch) -> Option<String> {
+        let held = |latch: &PrimaryLatch| latch.own.primary.clone().unwrap_or_default();
+        (before.own != after.own).then(|| describe_change(&self.name, &held(before), &held(after)))
+    }
+
+    fn report(&self, workload: &Workload, seen: &ObservedPrimary, latch: &PrimaryLatch) -> Option<Map<String, Value>> {
+        Some(report(&self.settings, workload, seen, latch))
+    }
+
+    fn sight(&self, workload: &Workload, seen: &ObservedPrimary, latch: &PrimaryLatch) -> Option<Sight> {
+        Some(sight(&self.settings, workload, seen, latch))
+    }
+
+    fn events(&self, happened: Happened<'_, PrimaryAction, PrimaryFacts>) -> Vec<DriverEvent> {
+        match happened {
+            Happened::Acted(action) => {
+                vec![DriverEvent { is_warning: false, reason: "MembersChanged", text: self.describe(action) }]
+            }
+            Happened::Latched { before, after } => self.changes(before, after),
+            Happened::Reported { before, now } => {
+                let text = |(name, why)| format!("the database of {name} hung, and its agent ended it: {why}");
+                let event = |text| DriverEvent { is_warning: true, reason: "DatabaseRestarted", text };
+                restarts(before, now).into_iter().map(text).map(event).collect()
+            }
+        }
+    }
+
+    /// Whether the database of the primary has ended or started again.
+    async fn is_disturbed(&self, latch: &PrimaryLatch, within: Duration) -> bool {
+        let started = latch.own.primary.as_ref().and_then(|held| {
+            let p = held.ordinal?;
+            Some((p, held.starts.get(&p)?))
+        });
+        let Some((p, start)) = started else { return false };
+        self.agents.leaves(&self.settings.agent_url.url(p), &self.pod(p), start, within).await
+    }
 }
 
-impl<C> Primary<C> {
+impl Primary {
     fn pod(&self, ordinal: u32) -> String {
         format!("{}-{ordinal}", self.name)
     }
@@ -145,6 +240,7 @@ impl<C> Primary<C> {
         let said = self.agents.state(&url, &self.pod(ordinal), within).await;
         if let Err(why) = &said {
             let silent = Refused { why: why.clone(), passing: false };
+            self.memory.note((ordinal, STATE), silent.clone());
             self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry((ordinal, STATE)).or_insert(silent);
         }
         let said = said.map(|mut state| {
@@ -161,14 +257,33 @@ impl<C> Primary<C> {
         (ordinal, said)
     }
 
-    /// Returns when the database of the primary has ended or started again, and after `within` at the latest; whether it has.
-    pub async fn primary_leaves(&self, latch: &Latch, within: Duration) -> bool {
-        let started = latch.primary.as_ref().and_then(|held| {
-            let p = held.ordinal?;
-            Some((p, held.starts.get(&p)?))
-        });
-        let Some((p, start)) = started else { return false };
-        self.agents.leaves(&self.settings.agent_url.url(p), &self.pod(p), start, within).await
+    /// The events about a different primary.
+    fn changes(&self, before: &PrimaryLatch, after: &PrimaryLatch) -> Vec<DriverEvent> {
+        let nothing = Latched::default();
+        let (old, new) =
+            (before.own.primary.as_ref().unwrap_or(&nothing), after.own.primary.as_ref().unwrap_or(&nothing));
+        let mut events = Vec::new();
+        let mut event = |is_warning, reason, text: String| events.push(DriverEvent { is_warning, reason, text });
+        let begun = new.change.as_ref().filter(|begun| old.change.as_ref() != Some(begun));
+        if let Some(begun) = begun.filter(|begun| begun.kind == ChangeKind::FailOver) {
+            event(true, "PrimaryLost", begun.why.clone());
+        }
+        let refused = new.requested.as_ref().filter(|request| request.result == RequestResult::Refused);
+        if let Some(request) = refused.filter(|request| old.requested.as_ref() != Some(request)) {
+            let why = request.why.as_deref().unwrap_or_default();
+            event(true, "SwitchOverRefused", format!("{}: {why}", request.text));
+        }
+        if let Some(last) = new.last.as_ref().filter(|last| old.last.as_ref() != Some(last)) {
+            match last.to {
+                None => event(true, "SwitchOverGivenUp", last.why.clone()),
+                Some(to) => {
+                    let from = last.from.map_or_else(String::new, |from| format!(" in place of {}", self.pod(from)));
+                    let what = format!("{} is the primary{from}: {}", self.pod(to), last.why);
+                    event(last.kind == ChangeKind::FailOver, "PrimaryChanged", what);
+                }
+            }
+        }
+        events
     }
 
     /// A text of an agent: masked, and then cut.
@@ -177,7 +292,7 @@ impl<C> Primary<C> {
     }
 
     /// The orders that were refused, and the members that gave no state.
-    pub fn refused(&self) -> BTreeMap<(u32, &'static str), Refused> {
+    fn refused(&self) -> BTreeMap<OrderKey, Refused> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -195,6 +310,7 @@ impl<C> Primary<C> {
         };
         if matches!(verb, Verb::Follow(_) | Verb::Seed(_)) {
             let refused = Refused { why: why.clone(), passing };
+            self.memory.note((ordinal, verb.name()), refused.clone());
             self.refused.lock().unwrap_or_else(PoisonError::into_inner).insert((ordinal, verb.name()), refused);
         }
         ActionOutcome::Wait { why, after: SOON }

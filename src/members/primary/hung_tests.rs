@@ -1,6 +1,6 @@
 //! Databases that hang, in the small world (docs/design/primary.md): their agents end them, as crates/agent-mysql/src/hung.rs does.
 
-use super::state::Refused;
+use super::state::{PrimaryStep, Refused};
 use super::world_tests::World;
 use crate::agent::contract::{Role, Verb};
 use crate::members::driver::MemberStep;
@@ -66,7 +66,7 @@ impl World {
     }
 
     /// Passes for this many seconds.
-    fn passes(&mut self, seconds: u32) -> Vec<MemberStep<super::state::PrimaryAction>> {
+    fn passes(&mut self, seconds: u32) -> Vec<PrimaryStep> {
         let second = |_| {
             self.tick();
             self.pass(false)
@@ -82,7 +82,7 @@ fn grown(size: u32) -> World {
     world
 }
 
-fn is_unsafe(step: &MemberStep<super::state::PrimaryAction>) -> bool {
+fn is_unsafe(step: &PrimaryStep) -> bool {
     matches!(step, MemberStep::Stop { reason: "FailoverUnsafe", .. })
 }
 
@@ -92,7 +92,7 @@ fn the_only_member_is_started_again_by_its_agent() {
     world.hung.insert(0);
     let steps = world.passes(59);
     assert!(!steps.iter().any(is_unsafe), "nobody has to do anything: {steps:?}");
-    let waits = |step: &MemberStep<_>| matches!(step, MemberStep::Wait { why, .. } if why.contains("the database of db-0, which hangs"));
+    let waits = |step: &PrimaryStep| matches!(step, MemberStep::Wait { why, .. } if why.contains("the database of db-0, which hangs"));
     assert!(steps.iter().any(waits), "{steps:?}");
     world.settle();
     assert!(world.hung.is_empty() && world.members[&0].starts == 2);

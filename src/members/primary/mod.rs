@@ -2,7 +2,7 @@
 //! no database.
 //!
 //! - [`state`]: the observed state of a cluster, the latched state, and the actions.
-//! - [`client`]: requests to agents.
+//! - [`client`]: requests to agents. [`refusals`]: the orders that are not repeated yet.
 //! - [`document`]: the declarations of a chart about a cluster.
 //! - [`driver`]: asks the agents, and carries out decisions. [`report`](mod@report): the report in the status.
 //! - [`decide`](mod@decide): the next step: a table of rows, of which the first that applies wins.
@@ -17,6 +17,7 @@ pub mod driver;
 mod hung_tests;
 #[cfg(test)]
 mod random_tests;
+pub mod refusals;
 pub mod report;
 pub mod state;
 #[cfg(test)]

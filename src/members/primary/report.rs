@@ -4,20 +4,21 @@
 use serde_json::{Map, Value, json};
 
 use super::decide::is_safe_to_fail_over;
-use super::state::{ChangeKind, Latched, ObservedPrimary, PrimaryChange, PrimarySettings};
+use super::state::{ChangeKind, Latched, ObservedPrimary, PrimaryChange, PrimaryLatch, PrimarySettings};
 use crate::agent::contract::{MemberState, Role};
-use crate::members::workload::{Latch, Workload};
+use crate::members::driver::{MemberSight, Sight};
+use crate::members::workload::Workload;
 
-/// The details of the entry in `status.members` ([`DETAILS`](crate::members::progress::DETAILS)). A value that is not known is null,
+/// The report in the entry of `status.members` ([`DriverProfile::reports`](crate::members::driver::DriverProfile)). A value that is not known is null,
 /// or absent.
 pub fn report(
     settings: &PrimarySettings,
     workload: &Workload,
     observed: &ObservedPrimary,
-    latch: &Latch,
+    latch: &PrimaryLatch,
 ) -> Map<String, Value> {
     let nothing = Latched::default();
-    let held = latch.primary.as_ref().unwrap_or(&nothing);
+    let held = latch.own.primary.as_ref().unwrap_or(&nothing);
     let name = |ordinal: u32| format!("{}-{ordinal}", workload.name);
     let safe = is_safe_to_fail_over(settings, workload, observed, latch);
     let mut details = Map::new();
@@ -42,36 +43,53 @@ pub fn report(
     details
 }
 
-/// The metrics of a cluster.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sight {
-    /// Whether another member can take over; `None` if there is only one.
-    pub safe: Option<bool>,
-    /// Whether the primary takes writes, and as many members acknowledge as commits wait for.
-    pub takes_writes: bool,
-    /// When another member became the primary, in seconds since 1970.
-    pub last_change: Option<i64>,
-    /// The members, by ordinal.
-    pub members: Vec<MemberSight>,
+/// Describes a change of the member that takes writes and of those that acknowledge them, in words.
+pub fn describe_change(stateful_set: &str, old: &Latched, new: &Latched) -> String {
+    let name = |ordinal: u32| format!("{stateful_set}-{ordinal}");
+    match (&old.change, &new.change) {
+        (_, Some(begun)) if old.change.as_ref() != Some(begun) => {
+            let kind = if begun.kind == ChangeKind::FailOver { "fail over" } else { "switch over" };
+            return format!("begin to {kind}: {}", begun.why);
+        }
+        (Some(_), None) if new.last != old.last => match new.last.as_ref().and_then(|last| last.to) {
+            Some(to) => return format!("{} is the primary (epoch {})", name(to), new.epoch),
+            None => return new.last.as_ref().map(|last| last.why.clone()).unwrap_or_default(),
+        },
+        _ => {}
+    }
+    if new.ordinal != old.ordinal {
+        return new.ordinal.map_or_else(|| "there is no primary".to_owned(), |p| format!("{} is the primary", name(p)));
+    }
+    if let Some(request) = new.requested.as_ref().filter(|request| old.requested.as_ref() != Some(request)) {
+        return format!("switch-over {}: {}", request.text, request.why.as_deref().unwrap_or(request.result.name()));
+    }
+    if let Some(k) = new.ackers.difference(&old.ackers).next() {
+        return format!("{} may acknowledge writes", name(*k));
+    }
+    if let Some(k) = old.ackers.difference(&new.ackers).next() {
+        return format!("{} no longer acknowledges writes", name(*k));
+    }
+    if new.acks != old.acks {
+        return format!("each write is on {} replicas before it is acknowledged", new.acks);
+    }
+    match &new.leaving {
+        Some(leaving) if old.leaving.is_none() => {
+            format!("begin to remove {} from the members that acknowledge", name(leaving.ordinal))
+        }
+        Some(leaving) => format!("record the writes that {} may have acknowledged", name(leaving.ordinal)),
+        None => "record which members have started".to_owned(),
+    }
 }
 
-/// The metrics of a member.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MemberSight {
-    /// Its pod.
-    pub pod: String,
-    /// Its role.
-    pub role: &'static str,
-    /// Whether its agent answers.
-    pub answers: bool,
-    /// How far it lags behind, in seconds; `None` if that is unknown, or if it is not a replica.
-    pub lag: Option<f64>,
-}
-
 /// The metrics of a cluster.
-pub fn sight(settings: &PrimarySettings, workload: &Workload, observed: &ObservedPrimary, latch: &Latch) -> Sight {
+pub fn sight(
+    settings: &PrimarySettings,
+    workload: &Workload,
+    observed: &ObservedPrimary,
+    latch: &PrimaryLatch,
+) -> Sight {
     let nothing = Latched::default();
-    let held = latch.primary.as_ref().unwrap_or(&nothing);
+    let held = latch.own.primary.as_ref().unwrap_or(&nothing);
     let safe = is_safe_to_fail_over(settings, workload, observed, latch).is_ok();
     let primary = held.ordinal.and_then(|p| observed.answers.get(&p));
     let takes_writes =
@@ -186,11 +204,18 @@ mod tests {
     use super::super::world_tests::settings;
     use super::{report, restarts};
     use crate::agent::contract::{MemberState, Restarted, Role};
-    use crate::members::primary::state::{ChangeKind, Latched, ObservedPrimary, PrimaryChange};
-    use crate::members::workload::{Latch, Pod, Workload};
+    use crate::members::primary::state::{
+        ChangeKind, Latched, ObservedPrimary, PrimaryChange, PrimaryFacts, PrimaryLatch,
+    };
+    use crate::members::workload::{Pod, Workload};
 
-    fn latch(held: Latched) -> Latch {
-        Latch { bootstrapped: true, cluster: Some("u".into()), primary: Some(held), ..Latch::default() }
+    fn latch(held: Latched) -> PrimaryLatch {
+        PrimaryLatch {
+            bootstrapped: true,
+            cluster: Some("u".into()),
+            own: PrimaryFacts::of(held),
+            ..PrimaryLatch::default()
+        }
     }
 
     fn seen(answers: BTreeMap<u32, MemberState>) -> ObservedPrimary {

@@ -2,11 +2,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::contract::{MemberState, Verb};
+use crate::members::driver::MemberStep;
 use crate::members::url::Pattern;
+use crate::members::workload::Latch;
+
+/// The step of a pass over a database.
+pub type PrimaryStep = MemberStep<PrimaryAction, PrimaryFacts>;
+
+/// The latch of a database.
+pub type PrimaryLatch = Latch<PrimaryFacts>;
+
+/// The facts of a database that only the status keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PrimaryFacts {
+    /// The member that takes writes, and those that acknowledge them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub primary: Option<Latched>,
+}
+
+impl PrimaryFacts {
+    /// Of a cluster with this latched state.
+    pub fn of(held: Latched) -> Self {
+        Self { primary: Some(held) }
+    }
+}
 
 /// The settings of a cluster in the Members document.
 #[derive(Clone, Debug)]
@@ -50,7 +73,7 @@ pub enum OnDiverged {
 }
 
 /// The latched state of a cluster, in the status. It is written before anything that depends on it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Latched {
     /// The ordinal of the primary (P); `None` while one is chosen.
@@ -101,7 +124,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// An acker that has started again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Returning {
     /// Its new `start`.
@@ -111,7 +134,7 @@ pub struct Returning {
 }
 
 /// A replacement of the primary.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrimaryChange {
     /// How.
@@ -129,7 +152,7 @@ pub struct PrimaryChange {
 }
 
 /// A switch-over that somebody requested.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
     /// The text of the request, cut. The same text is not done twice.
@@ -142,7 +165,7 @@ pub struct Request {
 }
 
 /// The result of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RequestResult {
     /// The primary hands over.
     Started,
@@ -167,7 +190,7 @@ impl RequestResult {
 }
 
 /// How a primary is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChangeKind {
     /// It was lost.
     FailOver,
@@ -176,7 +199,7 @@ pub enum ChangeKind {
 }
 
 /// An acker that is being taken out of N.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Leaving {
     /// Its ordinal.

@@ -5,19 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::decide::decide;
 use super::state::{
-    Latched, ObservedPrimary, OnDiverged, OnReplicaLost, PrimaryAction, PrimarySettings, Refused, Roles,
+    Latched, ObservedPrimary, OnDiverged, OnReplicaLost, PrimaryAction, PrimaryLatch, PrimarySettings, PrimaryStep,
+    Refused, Roles,
 };
 pub(super) use super::world_member_tests::{SimulatedMember, Write};
 use crate::agent::contract::{At, MemberState, Role, Verb};
 use crate::agent::position::Position;
 use crate::members::driver::MemberStep;
 use crate::members::url::Pattern;
-use crate::members::workload::{Latch, Pod, VolumeClaim, Workload, WorkloadTarget};
+use crate::members::workload::{Pod, VolumeClaim, Workload, WorkloadTarget};
 
 /// A step in few words.
-fn brief(step: &MemberStep<PrimaryAction>) -> String {
+fn brief(step: &PrimaryStep) -> String {
     match step {
-        MemberStep::Latch(latch) => format!("Latch {:?} since {:?}", latch.primary, latch.since),
+        MemberStep::Latch(latch) => format!("PrimaryLatch {:?} since {:?}", latch.own.primary, latch.since),
         MemberStep::Act(PrimaryAction::Tell { ordinal, verb }) => format!("{ordinal}: {verb:?}"),
         step => format!("{step:?}"),
     }
@@ -28,7 +29,7 @@ fn brief(step: &MemberStep<PrimaryAction>) -> String {
 pub(super) struct World {
     pub settings: PrimarySettings,
     pub target: WorkloadTarget,
-    pub latch: Latch,
+    pub latch: PrimaryLatch,
     pub now: i64,
     pub replicas: u32,
     pub template: &'static str,
@@ -93,7 +94,7 @@ impl World {
         Self {
             settings: settings(),
             target: WorkloadTarget::of(size),
-            latch: Latch::default(),
+            latch: PrimaryLatch::default(),
             now: 1000,
             replicas: 0,
             template: "r1",
@@ -144,7 +145,7 @@ impl World {
     }
 
     pub fn held(&self) -> Latched {
-        self.latch.primary.clone().unwrap_or_default()
+        self.latch.own.primary.clone().unwrap_or_default()
     }
 
     pub fn primary(&self) -> u32 {
@@ -239,7 +240,7 @@ impl World {
     }
 
     /// A pass of the operator. `fails` loses the call or the write.
-    pub fn pass(&mut self, fails: bool) -> MemberStep<PrimaryAction> {
+    pub fn pass(&mut self, fails: bool) -> PrimaryStep {
         let workload = self.workload();
         let seen = self.members.keys().filter(|k| !self.down.contains(k) && !self.cut.contains(k));
         let observed = ObservedPrimary {
@@ -262,7 +263,7 @@ impl World {
         step
     }
 
-    fn carry_out(&mut self, step: &MemberStep<PrimaryAction>) {
+    fn carry_out(&mut self, step: &PrimaryStep) {
         match step {
             MemberStep::Latch(latch) => self.latch = latch.clone(),
             MemberStep::Scale(replicas) => {
@@ -545,7 +546,7 @@ impl World {
 
     /// Each member that takes writes, and can have them acknowledged, has all acknowledged writes.
     fn check(&self) {
-        let p = self.latch.primary.as_ref().and_then(|held| held.ordinal);
+        let p = self.latch.own.primary.as_ref().and_then(|held| held.ordinal);
         for (k, member) in self.members.iter().filter(|(k, member)| member.writable && Some(**k) == p) {
             let lost: Vec<_> = self.acknowledged.iter().filter(|write| !member.log.contains(write)).collect();
             assert!(lost.is_empty(), "db-{k} takes writes and lacks {lost:?}:\n{}", self.last_steps());

@@ -1,6 +1,5 @@
 //! The `ConfigMap` of a driver, from which containers of members start.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
@@ -9,7 +8,7 @@ use crate::cluster::cache::Cache;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
-use crate::members::config_maps::ConfigMaps;
+use crate::members::operator::ConfigMapData;
 use crate::object::{Gvk, Object, ObjectId};
 use crate::plan::claim::{Ownership, ownership};
 use crate::plan::stamp::stamp;
@@ -83,7 +82,7 @@ impl DriversMap {
         self.cluster.delete(&self.resource, &self.id, Some(&seen.uid), false).await.map(drop)
     }
 
-    fn body(&self, data: &BTreeMap<String, String>) -> Result<Map<String, Value>, String> {
+    fn body(&self, data: &ConfigMapData) -> Result<Map<String, Value>, String> {
         let body = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "data": data,
             "metadata": {"name": &*self.id.name, "labels": {self.label: &*self.owner.release_name}},
@@ -96,10 +95,9 @@ impl DriversMap {
         }
         Ok(body)
     }
-}
 
-impl ConfigMaps for DriversMap {
-    async fn read(&self) -> Result<Option<BTreeMap<String, String>>, String> {
+    /// Reads its data; `None` if it does not exist. The error says what is wrong.
+    pub async fn read(&self) -> Result<Option<ConfigMapData>, String> {
         let name = &self.id.name;
         let found = self.cluster.get(&self.resource, &self.id).await.map_err(|error| error.to_string())?;
         let Some(found) = found else {
@@ -129,7 +127,8 @@ impl ConfigMaps for DriversMap {
         Ok(Some(data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()))
     }
 
-    async fn write(&self, data: BTreeMap<String, String>) -> Result<(), String> {
+    /// Writes this data.
+    pub async fn write(&self, data: ConfigMapData) -> Result<(), String> {
         let mut body = self.body(&data)?;
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let written = match seen {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::registered::Passed;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
-use crate::members::document::{DriverName, Members, OnOrphan, OnRemove, Set};
-use crate::members::driver::{ActionOutcome, MemberDriver, MemberStep};
-use crate::members::etcd::decide::FORCE_NEW_CLUSTER;
+use crate::members::document::{Members, OnOrphan, OnRemove, Set};
+use crate::members::driver::{ActionOutcome, DriverEvent, Happened, MemberStep};
+use crate::members::drivers::{AnyDriver, Connected, Unknown};
+use crate::members::operator::Operator;
 use crate::members::progress::{self, Doing};
 use crate::members::workload::{Latch, Mode, REPLACED, Workload, WorkloadTarget};
 use crate::names;
@@ -47,6 +47,8 @@ pub struct SetPass<'a> {
     pub stored: &'a Stored,
     /// Something else is under way ([`Mode::Keep`]).
     pub keeps: bool,
+    /// `None` if the program lacks it.
+    pub driver: Option<&'a dyn AnyDriver>,
     pub ctx: &'a Context,
 }
 
@@ -80,42 +82,48 @@ impl SetPass<'_> {
             mode,
             delete_claims: self.set.on_remove == OnRemove::Delete,
             adopt_claims: self.set.on_orphan == OnOrphan::Adopt,
-            recover: self.observed.cr.annotations.get(FORCE_NEW_CLUSTER).map(|said| said.trim().into()),
+            recover: self.observed.cr.annotations.get(names::FORCE_NEW_CLUSTER).map(|said| said.trim().into()),
             switch_over: self.observed.cr.annotations.get(names::SWITCH_OVER).map(|said| said.trim().into()),
         }
     }
 
-    /// Asks a driver for its step, and carries it out.
-    pub async fn drive<D: MemberDriver>(&self, driver: &D) -> Result<Passed, Error> {
-        let seen = driver.observe(self.workload, self.latch).await;
-        let now = self.observed.facts.now;
-        let step = driver.decide(self.workload, &seen, &self.target(), self.latch, now);
-        Ok(self.perform(driver, step).await?.into())
+    /// [`DriverProfile::latches_alone`](crate::members::driver::DriverProfile).
+    fn latches_alone(&self) -> bool {
+        self.driver.is_some_and(|driver| driver.profile().latches_alone)
+    }
+
+    /// Sends events of the driver.
+    pub fn announce(&self, events: Vec<DriverEvent>) {
+        for DriverEvent { is_warning, reason, text } in events {
+            event(self.observed, self.ctx, is_warning, reason, format!("StatefulSet {}: {text}", self.set.target));
+        }
     }
 
     /// Carries out a step, and logs it.
-    pub async fn perform<D: MemberDriver>(
+    pub async fn perform(
         &self,
-        driver: &D,
-        step: MemberStep<D::Action>,
+        driver: &dyn Connected,
+        operator: &dyn Operator,
+        step: MemberStep<Unknown>,
     ) -> Result<((Doing, Option<Duration>), Latch), Error> {
-        let done = self.carry_out(driver, step).await?;
+        let done = self.carry_out(driver, operator, step).await?;
         let (namespace, stateful_set, step) = (&self.workload.namespace, &self.set.target, &done.0.0);
         tracing::debug!(%namespace, %stateful_set, ?step, "step of members");
         Ok(done)
     }
 
-    async fn carry_out<D: MemberDriver>(
+    async fn carry_out(
         &self,
-        driver: &D,
-        step: MemberStep<D::Action>,
+        driver: &dyn Connected,
+        operator: &dyn Operator,
+        step: MemberStep<Unknown>,
     ) -> Result<((Doing, Option<Duration>), Latch), Error> {
         let mut latch = self.latch.clone();
         let name = &self.set.target;
         let pods = || Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
         let did = |what: String| (Doing::Done(what), Some(Duration::ZERO));
         let acts = matches!(step, MemberStep::Act(_) | MemberStep::Stop { .. });
-        if acts && self.is_strict() && !self.is_current().await? {
+        if acts && self.latches_alone() && !self.is_current().await? {
             return Ok(((Doing::Waiting("the changed custom resource to be read".to_owned()), Some(STALE)), latch));
         }
         let done = match step {
@@ -123,11 +131,12 @@ impl SetPass<'_> {
             MemberStep::Wait { why, after } => (Doing::Waiting(why), Some(after)),
             MemberStep::Stop { reason, why } => (Doing::Stopped { reason, why }, Some(STOPPED)),
             MemberStep::Latch(new) => {
-                if self.is_strict() {
+                if self.latches_alone() {
                     self.remember(&new).await?;
                 }
                 latch = new;
-                did(progress::describe_latch(self.set, self.latch, &latch))
+                let facts = || driver.describe_facts(self.latch, &latch);
+                did(progress::describe_latch(&self.set.target, self.latch, &latch, facts))
             }
             MemberStep::Scale(replicas) => {
                 latch.replicas = Some(replicas);
@@ -200,9 +209,9 @@ impl SetPass<'_> {
             MemberStep::Act(_) | MemberStep::ActThen { .. } if !self.ctx.cluster.fence().is_open() => {
                 (Doing::Waiting("the lease, which was not renewed in time".to_owned()), Some(STOPPED))
             }
-            MemberStep::Act(action) => acted(driver, action).await,
+            MemberStep::Act(action) => self.acted(driver, operator, &action).await,
             MemberStep::ActThen { action, latch: new } => {
-                let done = acted(driver, action).await;
+                let done = self.acted(driver, operator, &action).await;
                 if matches!(done.0, Doing::Done(_)) {
                     latch = new;
                 }
@@ -234,12 +243,6 @@ impl SetPass<'_> {
         }
     }
 
-    /// Whether a latch is written only over the status that the decision was made from. An operator that was suspended in between
-    /// would latch a second primary in the same epoch; an old latch of etcd does no harm, as etcd itself knows its members.
-    fn is_strict(&self) -> bool {
-        self.set.driver == DriverName::PRIMARY
-    }
-
     /// Whether the latch is still the one that the decision was made from. A member that takes orders cannot tell an old one of its epoch
     /// from a new one, so an operator that was suspended looks again.
     async fn is_current(&self) -> Result<bool, Error> {
@@ -247,7 +250,8 @@ impl SetPass<'_> {
         let Some(found) = self.ctx.cluster.get(&resource, &id).await? else { return Ok(false) };
         let status = found.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
         let replaced = self.observed.cr.annotations.get(REPLACED).map(|uids| &**uids);
-        Ok(Latch::of(stored(&status, &self.set.name), replaced) == *self.latch)
+        let stored = stored(&status, &self.set.name);
+        Ok(self.driver.is_some_and(|driver| driver.latch(stored, replaced) == *self.latch))
     }
 
     fn id(&self, resource: &Resource, name: &str) -> ObjectId {
@@ -255,7 +259,7 @@ impl SetPass<'_> {
         ObjectId { gvk: resource.gvk.clone(), namespace, name: name.into() }
     }
 
-    /// Writes the latch before the step that depends on it. If it is strict and another client has written the custom
+    /// Writes the latch before the step that depends on it. If it is written alone and another client has written the custom
     /// resource, the error says that the pass is outdated.
     async fn remember(&self, latch: &Latch) -> Result<(), Error> {
         let (resource, id) = cr_id(self.observed, self.ctx).await?;
@@ -264,7 +268,7 @@ impl SetPass<'_> {
         let after = serde_json::to_value(latch).unwrap_or_default();
         let members = json!({&self.set.name: {"latch": crate::plan::status::difference(&before, &after)}});
         let mut metadata = json!({"uid": &*self.observed.cr.uid});
-        if self.is_strict() {
+        if self.latches_alone() {
             metadata["resourceVersion"] = version.to_string().into();
         }
         let patch = json!({"metadata": metadata, "status": {"members": members}});
@@ -297,16 +301,24 @@ impl SetPass<'_> {
         objects.scaling(start, replicas, &self.workload.resource_version).apply(object, true).await?;
         Ok(true)
     }
-}
 
-/// Carries out an action of the driver.
-async fn acted<D: MemberDriver>(driver: &D, action: D::Action) -> (Doing, Option<Duration>) {
-    let what = driver.describe(&action);
-    match driver.act(action).await {
-        ActionOutcome::Done => (Doing::Done(what), Some(Duration::ZERO)),
-        ActionOutcome::Wait { why, after } => (Doing::Waiting(format!("{what}: {why}")), Some(after)),
-        ActionOutcome::Refused(why) => (Doing::Stopped { reason: "Refused", why }, Some(STOPPED)),
-        ActionOutcome::Indeterminate(why) => (Doing::Waiting(format!("{what}: {why}")), Some(UNKNOWN)),
-        ActionOutcome::Fatal(why) => (Doing::Stopped { reason: "Failed", why }, Some(STOPPED)),
+    /// Carries out an action of the driver.
+    async fn acted(
+        &self,
+        driver: &dyn Connected,
+        operator: &dyn Operator,
+        action: &Unknown,
+    ) -> (Doing, Option<Duration>) {
+        let what = driver.describe(action);
+        match driver.act(action, operator).await {
+            ActionOutcome::Done => {
+                self.announce(driver.events(Happened::Acted(action)));
+                (Doing::Done(what), Some(Duration::ZERO))
+            }
+            ActionOutcome::Wait { why, after } => (Doing::Waiting(format!("{what}: {why}")), Some(after)),
+            ActionOutcome::Refused(why) => (Doing::Stopped { reason: "Refused", why }, Some(STOPPED)),
+            ActionOutcome::Indeterminate(why) => (Doing::Waiting(format!("{what}: {why}")), Some(UNKNOWN)),
+            ActionOutcome::Fatal(why) => (Doing::Stopped { reason: "Failed", why }, Some(STOPPED)),
+        }
     }
 }

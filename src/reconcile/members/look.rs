@@ -5,31 +5,41 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::ApiResource;
 use serde_json::Value;
 
-use super::read::{claim, core, ordinal, pod, text};
-use super::registered::Made;
-use crate::cluster::discovery::Resource;
+use super::read::{claim, core, job_resource, ordinal, pod, text};
 use crate::cluster::error::ApiError;
 use crate::cluster::readiness::{pod_reason, pod_selector};
 use crate::mask::Text;
-use crate::members::document::{ScaleHook, Set};
-use crate::members::jobs::job;
+use crate::members::document::Set;
+use crate::members::driver::CreatedObjects;
+use crate::members::operator::FoundJobs;
 use crate::members::workload::Workload;
+use crate::object::ObjectId;
 use crate::object::conditions::Conditions;
-use crate::object::{Gvk, ObjectId};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::render::secrets::learn;
 use crate::release::owned;
 
+/// The kind of the objects that a driver creates, and their label.
+fn made(creates: CreatedObjects) -> (ApiResource, &'static str) {
+    match creates {
+        CreatedObjects::ConfigMap(label) => (ApiResource::erase::<ConfigMap>(&()), label),
+        CreatedObjects::Jobs(label) => (ApiResource::erase::<Job>(&()), label),
+    }
+}
+
 /// Reads a StatefulSet, its pods and its claims. Returns `None` if it does not exist, or was not applied as one with
 /// members.
 pub async fn read_workload(
     observed: &Observed,
     set: &Set,
-    made: Option<Made>,
+    creates: Option<CreatedObjects>,
     ctx: &Context,
 ) -> Result<Option<Workload>, Error> {
     let namespace = Arc::clone(&observed.owner.release_namespace);
@@ -41,7 +51,7 @@ pub async fn read_workload(
         return Ok(None);
     }
     let Some(selector) = pod_selector(&id.gvk, &object) else { return Ok(None) };
-    ctx.watching.members.ensure(&observed.key, &observed.owner.release_name, &namespace, &selector, made);
+    ctx.watching.members.ensure(&observed.key, &observed.owner.release_name, &namespace, &selector, creates.map(made));
     let (pod_list, claim_list) = (core("Pod", "pods"), core("PersistentVolumeClaim", "persistentvolumeclaims"));
     let pods = observed.cluster.list(&pod_list, &namespace, &selector).await?;
     let templates = object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
@@ -106,20 +116,15 @@ pub async fn read_workload(
     Ok(Some(workload))
 }
 
-/// The Jobs of the release's scale hooks.
-pub async fn jobs(
-    observed: &Observed,
-    namespace: &str,
-    hooks: &[ScaleHook],
-    ctx: &Context,
-) -> Result<Vec<job::SeenJob>, ApiError> {
-    let selector = format!("{}={}", job::LABEL, observed.owner.release_name);
-    let jobs = Resource { gvk: Gvk::new("batch", "v1", "Job"), plural: "jobs".into(), namespaced: true };
-    let all = observed.cluster.list(&jobs, namespace, &selector).await?;
+/// The Jobs of the release with this label, and their pods if one has failed.
+pub async fn jobs(observed: &Observed, label: &str, ctx: &Context) -> Result<FoundJobs, ApiError> {
+    let (owner, cluster) = (&observed.owner, &observed.cluster);
+    let selector = format!("{label}={}", owner.release_name);
+    let all = cluster.list(&job_resource(), &owner.release_namespace, &selector).await?;
     let ended = |job: &Value| Conditions::of_object(job).is_true("Failed");
     let mut pods = Vec::new();
     if all.iter().any(ended) {
-        pods = observed.cluster.list(&core("Pod", "pods"), namespace, &selector).await?;
+        pods = cluster.list(&core("Pod", "pods"), &owner.release_namespace, &selector).await?;
         // This message is masked here, at its source: all other text about what members wait for is the operator's own.
         learn(observed, ctx).await;
         let statuses = |pod| Value::pointer_mut(pod, "/status/containerStatuses").and_then(Value::as_array_mut);
@@ -129,5 +134,5 @@ pub async fn jobs(
             }
         }
     }
-    Ok(all.iter().filter_map(|job| job::read(job, &pods, hooks)).collect())
+    Ok(FoundJobs { jobs: all, pods })
 }

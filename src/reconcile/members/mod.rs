@@ -2,40 +2,39 @@
 //! their state.
 
 pub mod config_map;
-pub mod etcd;
 pub mod executor;
-pub mod jobs;
 pub mod look;
-pub mod primary;
+pub mod operator;
+pub mod pass;
 pub mod read;
-pub mod registered;
-pub mod registry;
 pub mod secrets;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::apply::{Applied, Waiting};
 use super::context::Context;
 use super::error::Error;
 use super::notify::event;
-use super::observe::latches::{latch, running, stored};
+use super::observe::latches::{latch, latch_of_driver, running, stored};
 use super::observe::observed::Observed;
 use super::render::Prepared;
 use super::trust::Verified;
 use crate::kind::switches::DeletionPolicy;
 use crate::mask::Text;
-use crate::members::document::{DriverName, Members, ScaleHook, Set};
-use crate::members::driver::MemberDriver as _;
-use crate::members::jobs as decide_jobs;
-use crate::members::progress::{self, Doing, MembersStatus};
+use crate::members::document::{Members, ScaleHook, Set};
+use crate::members::driver::DriverProfile;
+use crate::members::drivers::{AnyDriver, deletion_hooks};
+use crate::members::progress::{self, Doing, MembersStatus, SetProgress};
 use crate::plan::Verb;
 use crate::plan::hooks::HookEvent;
 use crate::plan::situation::Situation;
 use crate::release::record::Status;
 use executor::{STOPPED, SetPass, Stored};
-use jobs::{JobsDriver, JobsDrivers};
-use registered::Passed;
-use registry::driver;
+use pass::{Passed, hooks, pass, pass_over};
+
+/// How sets are treated whose driver the program lacks.
+const UNKNOWN: DriverProfile = DriverProfile::named("");
 
 /// Seconds until the next look at a deletion that lacks its hook, if no event arrives earlier.
 const NO_HOOK: i64 = 300;
@@ -107,9 +106,9 @@ pub async fn before_deletion(observed: &Verified, ctx: &Context) -> Option<Appli
     let members = members?;
     if observed.facts.switches.deletion_policy == DeletionPolicy::Orphan {
         // A driver that this program does not have has left nothing to clean up.
-        let known = members.sets.iter().filter_map(|set| Some((set, driver(&set.driver, &ctx.drivers).ok()?)));
+        let known = members.sets.iter().filter_map(|set| Some((set, ctx.drivers.get(set.driver.as_str())?)));
         for (set, driver) in known {
-            if let Err(error) = driver.leave_behind(observed, set, ctx).await {
+            if let Err(error) = leave_behind(observed, set, driver.as_ref(), ctx).await {
                 return Some(Applied { error: Some(error), ..Applied::nothing(Verb::Uninstall) });
             }
         }
@@ -131,37 +130,46 @@ fn must_have_one(observed: &Observed) -> bool {
     switches.hooks && switches.deletion_policy == DeletionPolicy::Snapshot
 }
 
+/// If the objects of a release stay when its custom resource is deleted, the `ConfigMap` of a driver has to stay as well:
+/// without it none of the pods can start again.
+async fn leave_behind(observed: &Observed, set: &Set, driver: &dyn AnyDriver, ctx: &Context) -> Result<(), Error> {
+    let Ok(needs) = driver.needs(&set.settings.fields(), &set.target) else { return Ok(()) };
+    match operator::config_map(observed, driver.profile().creates, &needs, ctx) {
+        Some(map) => config_map::leave_behind(&map, observed).await,
+        None => Ok(()),
+    }
+}
+
 async fn before_deletion_of(
     observed: &Observed,
     members: &Members,
     set: &Set,
     ctx: &Context,
 ) -> Result<Option<Waiting>, Error> {
-    let latch = latch(&observed.cr, &set.name);
-    let driver = JobsDriver::of(observed, members, set, ctx);
-    if !driver.hooks.iter().any(ScaleHook::is_before_deletion) {
+    if !hooks(observed, members, set).iter().any(ScaleHook::is_before_deletion) {
         return Ok(None);
     }
-    // These hooks are Jobs, whichever driver the set has.
-    let made = Some(JobsDrivers::makes());
-    let Some(workload) = look::read_workload(observed, set, made, ctx).await? else { return Ok(None) };
-    let stored = Stored::of(observed, set);
-    let one =
-        SetPass { observed, members, set, workload: &workload, latch: &latch, stored: &stored, keeps: false, ctx };
-    let jobs = driver.observe(&workload, &latch).await;
-    let view = decide_jobs::View {
-        workload: &workload,
-        observed: &jobs,
-        hooks: &driver.hooks,
-        set: &set.name,
-        target: &one.target(),
-        latch: &latch,
-        now: observed.facts.now,
+    let driver = deletion_hooks();
+    let Some(workload) = look::read_workload(observed, set, driver.profile().creates, ctx).await? else {
+        return Ok(None);
     };
-    let step = decide_jobs::before_deletion(&view, observed.cr.created);
-    let (what, after) = match one.perform(&driver, step).await?.0 {
-        (Doing::Nothing, _) => return Ok(None),
-        (Doing::Done(what) | Doing::Waiting(what) | Doing::Stopped { why: what, .. }, after) => (what, after),
+    let latch = latch(&observed.cr, &set.name);
+    let stored = Stored::of(observed, set);
+    let one = SetPass {
+        observed,
+        members,
+        set,
+        workload: &workload,
+        latch: &latch,
+        stored: &stored,
+        keeps: false,
+        driver: Some(driver.as_ref()),
+        ctx,
+    };
+    let Passed { doing, after, .. } = pass_over(&one, driver.as_ref()).await?;
+    let what = match doing {
+        Doing::Nothing => return Ok(None),
+        Doing::Done(what) | Doing::Waiting(what) | Doing::Stopped { why: what, .. } => what,
     };
     let after = after.map_or(0, |after| after.as_secs().cast_signed());
     Ok(Some(Waiting {
@@ -171,23 +179,28 @@ async fn before_deletion_of(
     }))
 }
 
-/// Keeps databases with a primary at work while something else about the release is under way, or fails: a lost primary does not wait for
-/// the end of a backup. Other drivers have nothing to do then. Returns `None` if there are none.
+/// Keeps members at work while something else about the release is under way, or fails, if their driver acts then
+/// ([`DriverProfile::keeps`](crate::members::driver::DriverProfile)). Returns `None` if there are none.
 async fn keep(observed: &Observed, ctx: &Context) -> Result<Option<MembersReport>, Error> {
     let Some(members) = observed.members.as_ref().filter(|_| !observed.facts.deleting) else { return Ok(None) };
     let status = observed.cr.status();
-    let mut reported = MembersStatus::of(&status, &members.sets);
+    let mut reported = MembersStatus::of(&status, &members.sets, &ctx.drivers);
     let mut is_any = false;
-    for set in members.sets.iter().filter(|set| set.driver == DriverName::PRIMARY) {
+    for set in &members.sets {
+        let Some(driver) =
+            ctx.drivers.get(set.driver.as_str()).map(Arc::as_ref).filter(|driver| driver.profile().keeps)
+        else {
+            continue;
+        };
+        let profile = driver.profile();
         ctx.watching.members.leave(&observed.key, &set.name);
-        let Ok(driver) = driver(&set.driver, &ctx.drivers) else { continue };
-        let Some(workload) = look::read_workload(observed, set, driver.makes(), ctx).await? else { continue };
-        let latch = latch(&observed.cr, &set.name);
+        let Some(workload) = look::read_workload(observed, set, profile.creates, ctx).await? else { continue };
+        let latch = latch_of_driver(&observed.cr, &set.name, driver);
         let kept = Stored::of(observed, set);
-        let one =
-            SetPass { observed, members, set, workload: &workload, latch: &latch, stored: &kept, keeps: true, ctx };
-        let Passed { doing, after, latch, details } = driver.pass(&one).await?;
-        progress::keep(&mut reported, set, &latch, &doing, details);
+        let (workload, latch, stored) = (&workload, &latch, &kept);
+        let one = SetPass { observed, members, set, workload, latch, stored, keeps: true, driver: Some(driver), ctx };
+        let Passed { doing, after, latch, report } = pass(&one, driver).await?;
+        progress::keep(&mut reported, set, profile, &latch, &doing, report);
         is_any = true;
         // The cause that holds the release has its own time for the next pass, which may be far away.
         if let Some(after) = after {
@@ -200,26 +213,39 @@ async fn keep(observed: &Observed, ctx: &Context) -> Result<Option<MembersReport
 /// The first stateful set that is not quiet gets a step; the sets before it are only reported.
 async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<MembersReport, Error> {
     let status = observed.cr.status();
-    let mut reported = MembersStatus::of(&status, &members.sets);
+    let mut reported = MembersStatus::of(&status, &members.sets, &ctx.drivers);
     let mut next = None;
     for set in &members.sets {
         ctx.watching.members.leave(&observed.key, &set.name);
-        let driver = driver(&set.driver, &ctx.drivers);
-        let made = driver.as_ref().ok().and_then(|driver| driver.makes());
-        let found = look::read_workload(observed, set, made, ctx).await?;
-        let Some(workload) = found else {
+        let found = ctx.drivers.find(set.driver.as_str());
+        let driver = found.as_ref().ok().map(|driver| driver.as_ref());
+        let profile = driver.map_or(&UNKNOWN, AnyDriver::profile);
+        let there = look::read_workload(observed, set, profile.creates, ctx).await?;
+        let Some(workload) = there else {
             // The pass that applies it starts without help from here.
             next = Some(STOPPED);
             reported.wait(&format!("StatefulSet {}", set.target));
             break;
         };
-        let latch = latch(&observed.cr, &set.name);
+        let latch = match driver {
+            Some(driver) => latch_of_driver(&observed.cr, &set.name, driver),
+            None => latch(&observed.cr, &set.name),
+        };
         let kept = Stored::of(observed, set);
-        let one =
-            SetPass { observed, members, set, workload: &workload, latch: &latch, stored: &kept, keeps: false, ctx };
-        let Passed { doing, after, latch, details } = match driver {
-            Ok(driver) => driver.pass(&one).await?,
-            Err(why) => one.wrong(why),
+        let one = SetPass {
+            observed,
+            members,
+            set,
+            workload: &workload,
+            latch: &latch,
+            stored: &kept,
+            keeps: false,
+            driver,
+            ctx,
+        };
+        let Passed { doing, after, latch, report } = match &found {
+            Ok(driver) => pass(&one, driver.as_ref()).await?,
+            Err(why) => one.wrong(why.clone()),
         };
         // The status was lost, or the StatefulSet was taken over.
         if workload.replicas > 0 && stored(&status, &set.name).is_none() && matches!(doing, Doing::Done(_)) {
@@ -233,8 +259,11 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
         let now = observed.facts.now;
         let target = one.target();
         let before = reported.members.get(&set.name).cloned();
-        let left = progress::enter(&mut reported, set, &workload, &latch, target.mode, &doing, now);
-        progress::detail(&mut reported, set, before.as_ref(), details);
+        let recovery = driver.and_then(|driver| driver.recovery(&set.target, &latch));
+        let (mode, recovery) = (target.mode, recovery.as_deref());
+        let progress = SetProgress { set, workload: &workload, latch: &latch, mode, doing: &doing, recovery, now };
+        let left = progress::enter(&mut reported, progress);
+        progress::detail(&mut reported, set, profile, before.as_ref(), report);
         next = after.into_iter().chain(left).min();
         if !matches!(doing, Doing::Nothing) {
             break;

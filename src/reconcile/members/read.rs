@@ -15,6 +15,10 @@ pub fn core(kind: &str, plural: &str) -> Resource {
     Resource { gvk: Gvk::new("", "v1", kind), plural: plural.into(), namespaced: true }
 }
 
+pub fn job_resource() -> Resource {
+    Resource { gvk: Gvk::new("batch", "v1", "Job"), plural: "jobs".into(), namespaced: true }
+}
+
 pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

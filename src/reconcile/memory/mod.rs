@@ -4,11 +4,11 @@
 pub mod annotations;
 pub mod begun;
 pub mod contests;
+pub mod drivers;
 pub mod lookups;
-pub mod primaries;
 pub mod records;
-pub mod refusals;
 pub mod room;
+pub mod sights;
 pub mod trusted;
 pub mod waits;
 
@@ -19,11 +19,11 @@ use crate::mask::Masks;
 use annotations::Annotations;
 use begun::Begun;
 use contests::Contests;
+use drivers::DriverMemories;
 use lookups::LookedUp;
-use primaries::Primaries;
 use records::Records;
-use refusals::Refusals;
 use room::Room;
+use sights::Sights;
 use trusted::Trusted;
 
 /// The facts about releases that the operator keeps in memory between passes.
@@ -39,10 +39,10 @@ pub struct Memory {
     pub records: Records,
     /// The room for large records.
     pub room: Room,
-    /// Orders that members refused a short while ago.
-    pub refusals: Refusals,
-    /// The last reports of the members of databases with a primary.
-    pub primaries: Primaries,
+    /// What drivers of members keep of their stateful sets.
+    pub drivers: DriverMemories,
+    /// The last reports of members.
+    pub sights: Sights,
     /// The records that count as they are, without a comparison.
     pub trusted: Trusted,
     /// The lookups of releases during rendering.
@@ -58,8 +58,8 @@ impl Memory {
         self.begun.forget(key);
         self.annotations.forget(key);
         self.records.forget(release);
-        self.refusals.forget(key);
-        self.primaries.forget(key);
+        self.drivers.forget(key);
+        self.sights.forget(key);
         self.trusted.forget(release);
         self.looked_up.forget(key);
         self.masks.forget(key);

@@ -13,6 +13,7 @@ use crate::host::System;
 use crate::lookup::ClusterHost;
 use crate::mask::Secrets;
 use crate::members::document::{self, Members};
+use crate::members::drivers::Drivers;
 use crate::members::progress;
 use crate::members::substitute;
 use crate::object::Object;
@@ -70,14 +71,14 @@ pub async fn draw(
     ctx: &Context,
 ) -> Result<Drawn, Error> {
     let (mut rendered, mut objects) = in_place(observed, values, release, surroundings, ctx).await?;
-    let members = members(&mut rendered, &objects, &observed.owner)?;
+    let members = members(&mut rendered, &objects, &observed.owner, &ctx.drivers)?;
     if members.is_some() {
         let manifests = std::mem::take(&mut rendered.manifests);
         let parsed = off(move || (parse(&manifests), manifests)).await?;
         rendered.manifests = parsed.1;
         objects = parsed.0?;
     }
-    declared(rendered, objects, members, &observed.owner)
+    declared(rendered, objects, members, &observed.owner, &ctx.drivers)
 }
 
 /// Reads the other declarations of a chart, of operations and of fields of the status.
@@ -86,12 +87,14 @@ pub fn declared(
     objects: Vec<Object>,
     members: Option<Arc<Members>>,
     owner: &Owner,
+    drivers: &Drivers,
 ) -> Result<Drawn, Error> {
     let operations = Operations::read(&rendered.unknown, &objects).map_err(Error::Manifest)?.map(Arc::new);
     let names: Vec<&str> =
         members.iter().flat_map(|members| members.sets.iter().map(|set| set.name.as_str())).collect();
     let namespace = &owner.release_namespace;
-    let known = Known { objects: &objects, namespace, members: &names, facts: &progress::FACTS };
+    let facts = progress::facts(drivers);
+    let known = Known { objects: &objects, namespace, members: &names, facts: &facts };
     let status_fields = StatusFields::read(&rendered.unknown, known).map_err(Error::Manifest)?.map(Arc::new);
     if let Some(fields) = &status_fields {
         // Values that cannot be stored are refused before anything is written.
@@ -174,12 +177,17 @@ pub fn with_chart(
 
 /// Reads the declarations of the chart about members, and removes `replicas` from their stateful sets, so that neither
 /// the record nor the objects have it.
-pub fn members(rendered: &mut Rendered, objects: &[Object], owner: &Owner) -> Result<Option<Arc<Members>>, Error> {
+pub fn members(
+    rendered: &mut Rendered,
+    objects: &[Object],
+    owner: &Owner,
+    drivers: &Drivers,
+) -> Result<Option<Arc<Members>>, Error> {
     if rendered.unknown.is_empty() && !objects.iter().any(|o| &*o.gvk.kind == document::KIND) {
         return Ok(None);
     }
     let namespace = &owner.release_namespace;
-    let Some(members) = Members::read(&rendered.unknown, objects, namespace).map_err(Error::Manifest)? else {
+    let Some(members) = Members::read(&rendered.unknown, objects, namespace, drivers).map_err(Error::Manifest)? else {
         return Ok(None);
     };
     if owner.namespace.as_ref().is_some_and(|own| own != namespace) {

@@ -8,8 +8,7 @@
 
 use super::{SOON, Scene};
 use crate::members::driver::MemberStep;
-use crate::members::etcd::state::{ClusterState, EtcdAction, MemberAnswer};
-use crate::members::workload::{Latch, Recovery};
+use crate::members::etcd::state::{ClusterState, EtcdFacts, EtcdLatch, EtcdStep, MemberAnswer, Recovery};
 use crate::names;
 
 /// Annotation of the custom resource with the user's confirmation. The condition `QuorumLost` shows the required value.
@@ -34,7 +33,7 @@ impl Scene<'_> {
     /// one.
     fn statement(&self, answer: &MemberAnswer) -> String {
         let statement = format!("{:x}@{}", answer.cluster, answer.revision);
-        if self.latch.recovered.as_ref() == Some(&statement) { format!("{statement}-again") } else { statement }
+        if self.latch.own.recovered.as_ref() == Some(&statement) { format!("{statement}-again") } else { statement }
     }
 
     /// The offer of a recovery in the condition.
@@ -54,20 +53,19 @@ impl Scene<'_> {
     }
 
     /// The user has confirmed the loss, for the data that is left now.
-    pub(super) fn recovery_begins(&self) -> Option<MemberStep<EtcdAction>> {
+    pub(super) fn recovery_begins(&self) -> Option<EtcdStep> {
         let said = self.target.recover.as_deref()?;
         if self.observed.members.is_some() || !self.latch.bootstrapped {
             return None;
         }
         let (survivor, answer) = self.survivor()?;
         let recovery = Recovery { statement: said.to_owned(), survivor, pod: None };
-        (self.statement(answer) == said)
-            .then(|| MemberStep::Latch(Latch { recovery: Some(recovery), ..self.latch.clone() }))
+        (self.statement(answer) == said).then(|| MemberStep::Latch(self.recovers(recovery)))
     }
 
     /// Continues a recovery from the observed state.
-    pub(super) fn recovery_continues(&self) -> Option<MemberStep<EtcdAction>> {
-        let recovery = self.latch.recovery.as_ref()?;
+    pub(super) fn recovery_continues(&self) -> Option<EtcdStep> {
+        let recovery = self.latch.own.recovery.as_ref()?;
         let is_it = |url: &String| self.settings.peer_url.ordinal(url) == Some(recovery.survivor);
         let members = self.observed.members.as_deref();
         let alone = matches!(members, Some([only]) if only.peer_urls.iter().any(is_it));
@@ -84,7 +82,7 @@ impl Scene<'_> {
     }
 
     /// Restarts the member's pod as the only one of the StatefulSet, and with the setting that it is the only member.
-    fn made_alone(&self, recovery: &Recovery) -> MemberStep<EtcdAction> {
+    fn made_alone(&self, recovery: &Recovery) -> EtcdStep {
         let survivor = recovery.survivor;
         if (self.workload.start, self.workload.replicas) != (survivor, 1) {
             return MemberStep::Only(survivor);
@@ -102,7 +100,7 @@ impl Scene<'_> {
             None => waits(format!("{name} to come back")),
             Some(pod) if recovery.pod.is_none() => {
                 let pod = Some(pod.uid.to_string());
-                MemberStep::Latch(Latch { recovery: Some(Recovery { pod, ..recovery.clone() }), ..self.latch.clone() })
+                MemberStep::Latch(self.recovers(Recovery { pod, ..recovery.clone() }))
             }
             Some(pod) if recovery.pod.as_deref() == Some(&*pod.uid) => {
                 MemberStep::DeletePod { ordinal: survivor, uid: pod.uid.clone() }
@@ -113,7 +111,7 @@ impl Scene<'_> {
 
     /// The member has a quorum alone. From now on no member may be forced to be alone, and the data of the others is
     /// deleted.
-    fn gone_on(&self, recovery: &Recovery) -> MemberStep<EtcdAction> {
+    fn gone_on(&self, recovery: &Recovery) -> EtcdStep {
         if let Some(step) = self.closed() {
             return step;
         }
@@ -125,13 +123,20 @@ impl Scene<'_> {
         }
     }
 
+    /// The latch while this recovery is under way.
+    fn recovers(&self, recovery: Recovery) -> EtcdLatch {
+        EtcdLatch { own: EtcdFacts { recovery: Some(recovery), ..self.latch.own.clone() }, ..self.latch.clone() }
+    }
+
     /// Ends the recovery: with this number of replicas and the current data, or without any change if the quorum has
     /// returned without help.
-    fn recovery_ends(&self, recovery: &Recovery, replicas: Option<u32>) -> MemberStep<EtcdAction> {
-        let ended = Latch { recovery: None, recovered: Some(recovery.statement.clone()), ..self.latch.clone() };
+    fn recovery_ends(&self, recovery: &Recovery, replicas: Option<u32>) -> EtcdStep {
+        let recovered = Some(recovery.statement.clone());
+        let own = EtcdFacts { recovery: None, recovered, ..self.latch.own.clone() };
+        let ended = EtcdLatch { own, ..self.latch.clone() };
         MemberStep::Latch(match replicas {
             None => ended,
-            Some(_) => Latch {
+            Some(_) => EtcdLatch {
                 replicas,
                 position: Some(self.revision()),
                 since: std::collections::BTreeMap::new(),

@@ -1,8 +1,7 @@
 //! The table of decisions, in the order in which its rows are tried. docs/design/members.md is made from it.
 
 use super::{Scene, health::Cluster, upkeep, with_quorum};
-use crate::members::driver::MemberStep;
-use crate::members::etcd::state::EtcdAction;
+use crate::members::etcd::state::EtcdStep;
 use crate::members::rows::{Phase, Row};
 
 /// A row, and its function.
@@ -14,9 +13,9 @@ pub(super) struct Rule {
 /// The function of a row.
 pub(super) enum Decide {
     /// It needs no quorum.
-    Always(for<'a> fn(&Scene<'a>) -> Option<MemberStep<EtcdAction>>),
+    Always(for<'a> fn(&Scene<'a>) -> Option<EtcdStep>),
     /// It is tried while a quorum exists: all rows before it have found one.
-    WithQuorum(for<'a> fn(&Cluster<'a>) -> Option<MemberStep<EtcdAction>>),
+    WithQuorum(for<'a> fn(&Cluster<'a>) -> Option<EtcdStep>),
 }
 
 /// A row that needs no quorum: a method of the scene.

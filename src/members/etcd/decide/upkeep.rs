@@ -6,8 +6,9 @@ use super::health::Cluster;
 use super::with_quorum::call;
 use super::{LATER, SOON};
 use crate::members::driver::MemberStep;
-use crate::members::etcd::state::{Alarm, AlarmKind, Call, EtcdAction, MemberAnswer, NoSpace};
-use crate::members::workload::{Latch, Reclaimed};
+use crate::members::etcd::state::{
+    Alarm, AlarmKind, Call, EtcdAction, EtcdFacts, EtcdLatch, EtcdStep, MemberAnswer, NoSpace, Reclaimed,
+};
 
 /// Bytes by which a file exceeds its content at rest.
 const SLACK: u64 = 64 << 10;
@@ -25,7 +26,7 @@ const COMPACTED: i64 = 3;
 const SURELY_COMPACTED: i64 = 30;
 
 /// Disarms an alarm of a member that has left: it has been replaced, so writes are allowed again.
-pub(super) fn alarm_of_a_former_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn alarm_of_a_former_member(c: &Cluster) -> Option<EtcdStep> {
     let left = |id: u64| id != 0 && c.members.iter().all(|member| member.id != id);
     let alarm = alarms(c).find(|alarm| left(alarm.member))?;
     call(c, None, Call::Disarm(alarm))
@@ -34,25 +35,25 @@ pub(super) fn alarm_of_a_former_member(c: &Cluster) -> Option<MemberStep<EtcdAct
 /// No space: the history is deleted, then the files are rewritten one by one, and then writes are allowed again. etcd
 /// reports the used part of a file as of its last write, and there are no writes now. So the latch stores which members
 /// are done.
-pub(super) fn no_space(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn no_space(c: &Cluster) -> Option<EtcdStep> {
     let settings = c.scene.settings;
     let alarm = no_space_alarms(c).next();
-    if let (None, Some(reclaimed)) = (alarm, c.scene.latch.reclaimed.as_ref().filter(|reclaimed| !reclaimed.over)) {
+    if let (None, Some(reclaimed)) = (alarm, c.scene.latch.own.reclaimed.as_ref().filter(|reclaimed| !reclaimed.over)) {
         let reclaimed = Some(Reclaimed { over: true, ..reclaimed.clone() });
-        return Some(MemberStep::Latch(Latch { reclaimed, ..c.scene.latch.clone() }));
+        return Some(MemberStep::Latch(reclaims(c, reclaimed)));
     }
     let alarm = alarm?;
     if settings.no_space != NoSpace::Reclaim || !c.all_healthy() {
         return None;
     }
-    let then = |step: Option<MemberStep<EtcdAction>>, reclaimed: Reclaimed| match step? {
+    let then = |step: Option<EtcdStep>, reclaimed: Reclaimed| match step? {
         MemberStep::Act(action) => {
-            let latch = Latch { reclaimed: Some(reclaimed), ..c.scene.latch.clone() };
+            let latch = reclaims(c, Some(reclaimed));
             Some(MemberStep::ActThen { action, latch })
         }
         step => Some(step),
     };
-    let Some(reclaimed) = c.scene.latch.reclaimed.as_ref().filter(|_| !is_due_again(c)) else {
+    let Some(reclaimed) = c.scene.latch.own.reclaimed.as_ref().filter(|_| !is_due_again(c)) else {
         let before = c.scene.revision();
         let begun = Reclaimed { since: c.scene.now, before, ..Reclaimed::default() };
         return then(call(c, None, Call::Compact { revision: before }), begun);
@@ -78,10 +79,15 @@ pub(super) fn no_space(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     then(call(c, None, Call::Disarm(alarm)), Reclaimed { over, ..reclaimed.clone() })
 }
 
+/// The latch with this attempt to reclaim space.
+fn reclaims(c: &Cluster, reclaimed: Option<Reclaimed>) -> EtcdLatch {
+    EtcdLatch { own: EtcdFacts { reclaimed, ..c.scene.latch.own.clone() }, ..c.scene.latch.clone() }
+}
+
 /// Whether space has to be reclaimed again: it ran out again, or too little was reclaimed and keys have been deleted
 /// since. There is a pause between two attempts.
 fn is_due_again(c: &Cluster) -> bool {
-    let Some(reclaimed) = &c.scene.latch.reclaimed else { return true };
+    let Some(reclaimed) = &c.scene.latch.own.reclaimed else { return true };
     let deleted = full(c).is_some() && c.scene.revision() > reclaimed.before;
     (reclaimed.over || deleted) && c.scene.now - reclaimed.since >= AGAIN
 }
@@ -105,7 +111,7 @@ fn no_space_alarms<'a>(c: &'a Cluster) -> impl Iterator<Item = Alarm> + 'a {
 }
 
 /// Defragments files with holes, if the document asks for this and there is nothing else to do.
-pub(super) fn files_with_holes(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn files_with_holes(c: &Cluster) -> Option<EtcdStep> {
     let wanted = c.scene.settings.defragmentation?;
     let complete = c.members.len() == c.desired() as usize && c.replicas() == c.desired() && c.all_healthy();
     if !complete || alarms(c).next().is_some() {
@@ -120,7 +126,7 @@ pub(super) fn files_with_holes(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
 }
 
 /// Reports the alarms that no row above has handled.
-pub(super) fn other_alarms(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn other_alarms(c: &Cluster) -> Option<EtcdStep> {
     let alarm = alarms(c).next()?;
     let whose = c.members.iter().find(|member| member.id == alarm.member).and_then(|member| c.ordinal(member));
     let whose = whose.map_or_else(|| "a member".to_owned(), |ordinal| c.scene.pod_name(ordinal));
@@ -139,7 +145,7 @@ fn why_no_space(c: &Cluster, whose: &str) -> String {
     if c.scene.settings.no_space == NoSpace::Report {
         return format!("{refused}: delete or compact, defragment, and disarm the alarm");
     }
-    match (&c.scene.latch.reclaimed, full(c)) {
+    match (&c.scene.latch.own.reclaimed, full(c)) {
         _ if !c.all_healthy() => format!("{refused}: the operator reclaims space when all members are healthy"),
         (Some(reclaimed), _) if reclaimed.over => {
             format!(
@@ -170,7 +176,7 @@ fn due_first(c: &Cluster, is_due: impl Fn(u32, &MemberAnswer) -> bool) -> Option
     ordinals.first().copied()
 }
 
-fn defragment(c: &Cluster, k: u32) -> Option<MemberStep<EtcdAction>> {
+fn defragment(c: &Cluster, k: u32) -> Option<EtcdStep> {
     if c.voters().len() > 1 && !c.may_stop(k) {
         return Some(MemberStep::Wait { why: "a quorum without the one that is defragmented".into(), after: LATER });
     }

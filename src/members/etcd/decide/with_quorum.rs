@@ -5,16 +5,18 @@
 use super::health::Cluster;
 use super::{LATER, SOON};
 use crate::members::driver::MemberStep;
-use crate::members::etcd::state::{Call, ClusterState, EtcdAction, ListedMember, MemberAnswer, Version};
-use crate::members::workload::{Latch, Pod, VolumeClaim};
+use crate::members::etcd::state::{
+    Call, ClusterState, EtcdAction, EtcdLatch, EtcdStep, ListedMember, MemberAnswer, Version,
+};
+use crate::members::workload::{Pod, VolumeClaim};
 
 /// 3.6 refuses data that earlier versions of 3.5, and older ones, may have written (etcd #19557, #20793).
 const READY_FOR_3_6: Version = Version { major: 3, minor: 5, patch: 32 };
 
 /// Stores the facts that must be kept before any other step: when the wait for a member began, and the remains of
 /// members that left.
-pub(super) fn memory(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
-    let mut latch = Latch { position: Some(c.scene.revision()), ..c.scene.latch.clone() };
+pub(super) fn memory(c: &Cluster) -> Option<EtcdStep> {
+    let mut latch = EtcdLatch { position: Some(c.scene.revision()), ..c.scene.latch.clone() };
     let known = c.members.iter().filter_map(|member| c.ordinal(member)).chain(0..c.replicas());
     let ordinals: std::collections::BTreeSet<u32> =
         known.chain(latch.since.keys().copied()).chain(latch.stale.keys().copied()).collect();
@@ -44,7 +46,7 @@ pub(super) fn memory(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     let answering = |member: &ListedMember| Some((c.ordinal(member)?, c.answers(member)));
     latch.answered = latch.answered_with(c.scene.workload, &c.members.iter().filter_map(answering).collect());
     let before = &c.scene.latch;
-    let changed = |latch: &Latch| {
+    let changed = |latch: &EtcdLatch| {
         latch.since != before.since
             || latch.stale != before.stale
             || latch.claims != before.claims
@@ -54,25 +56,25 @@ pub(super) fn memory(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
 }
 
 /// A learner that is no longer wanted leaves. This is always allowed.
-pub(super) fn unwanted_learner(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn unwanted_learner(c: &Cluster) -> Option<EtcdStep> {
     let (k, learner) = c.learner().filter(|(k, _)| *k >= c.desired())?;
     remove(c, k, learner)
 }
 
 /// Starts the learner's pod, with the current list.
-pub(super) fn learner_without_pod(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn learner_without_pod(c: &Cluster) -> Option<EtcdStep> {
     let (k, _) = c.learner().filter(|(k, _)| *k >= c.replicas())?;
     c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members)).or(Some(MemberStep::Scale(k + 1)))
 }
 
 /// The list is for the member that joins. As soon as it has started, no member may start from the
 /// list again.
-pub(super) fn closed_list(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn closed_list(c: &Cluster) -> Option<EtcdStep> {
     if c.members.iter().all(ListedMember::started) && c.scene.announced().is_none() { c.scene.closed() } else { None }
 }
 
 /// A learner that has started and caught up gets a vote. The leader makes the final check of its progress.
-pub(super) fn learner_caught_up(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn learner_caught_up(c: &Cluster) -> Option<EtcdStep> {
     let (k, learner) = c.learner().filter(|(_, learner)| learner.started())?;
     let answer = c.scene.observed.answers.get(&k).filter(|answer| answer.member == learner.id)?;
     if !answer.learner || answer.is_corrupt() || u128::from(answer.index) * 10 < u128::from(c.furthest()) * 9 {
@@ -83,7 +85,7 @@ pub(super) fn learner_caught_up(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
 
 /// A learner does not join. Its list is corrected. With bad data, or after the deadline, it leaves, and row
 /// `remains_of_a_member` deletes its data.
-pub(super) fn learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn learner_that_does_not_join(c: &Cluster) -> Option<EtcdStep> {
     let (k, learner) = c.learner()?;
     if !learner.started()
         && let Some(write) = c.scene.written(ClusterState::Existing, c.scene.initial_cluster(c.members))
@@ -110,7 +112,7 @@ pub(super) fn learner_that_does_not_join(c: &Cluster) -> Option<MemberStep<EtcdA
 }
 
 /// A voter that another client added never started. It counts as failed.
-pub(super) fn voter_that_never_started(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn voter_that_never_started(c: &Cluster) -> Option<EtcdStep> {
     let (k, voter) = c.voters().into_iter().find(|(_, voter)| !voter.started())?;
     let late = c.waited(k) > c.scene.settings.dead_after;
     if (k >= c.desired() || late) && c.may_remove(k) {
@@ -129,7 +131,7 @@ pub(super) fn voter_that_never_started(c: &Cluster) -> Option<MemberStep<EtcdAct
 }
 
 /// A member that does not belong to a pod of this StatefulSet, or two members with one ordinal.
-pub(super) fn foreign_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn foreign_member(c: &Cluster) -> Option<EtcdStep> {
     let twice = |member: &&ListedMember| {
         let ordinal = c.ordinal(member);
         ordinal.is_none() || c.members.iter().filter(|other| c.ordinal(other) == ordinal).count() > 1
@@ -147,7 +149,7 @@ pub(super) fn foreign_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
 }
 
 /// Another client removed the pods of voters by scaling.
-pub(super) fn voter_without_pod(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn voter_without_pod(c: &Cluster) -> Option<EtcdStep> {
     let without: Vec<_> = c.voters().into_iter().filter(|(k, _)| *k >= c.replicas() && c.pod(*k).is_none()).collect();
     let (highest, voter) = *without.last()?;
     if let Some((wanted, _)) = without.iter().rfind(|(k, _)| *k < c.desired()) {
@@ -157,14 +159,14 @@ pub(super) fn voter_without_pod(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
 }
 
 /// The last pod no longer has a member, or never had one.
-pub(super) fn unwanted_pod(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn unwanted_pod(c: &Cluster) -> Option<EtcdStep> {
     let last = c.replicas().checked_sub(1)?;
     (c.replicas() > c.desired() && c.member(last).is_none()).then_some(MemberStep::Scale(last))
 }
 
 /// A pod without a member has the data of a member that left, or none. Its claims and the pod are deleted
 /// before another member joins.
-pub(super) fn remains_of_a_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn remains_of_a_member(c: &Cluster) -> Option<EtcdStep> {
     let ordinals = 0..c.replicas().min(c.desired());
     for k in ordinals.filter(|k| c.member(*k).is_none() && !c.backs_off(*k)) {
         let Some(stale) = c.scene.latch.stale.get(&k) else { continue };
@@ -194,12 +196,12 @@ pub(super) fn remains_of_a_member(c: &Cluster) -> Option<MemberStep<EtcdAction>>
 }
 
 /// A claim that is in the way and is not deleted.
-fn orphaned(c: &Cluster, k: u32, claim: &VolumeClaim) -> MemberStep<EtcdAction> {
+fn orphaned(c: &Cluster, k: u32, claim: &VolumeClaim) -> EtcdStep {
     MemberStep::Stop { reason: "OrphanedVolumes", why: c.scene.latch.orphan(k, claim) }
 }
 
 /// Deletes the claims of members that left, after their pods are deleted.
-pub(super) fn claims_left_over(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn claims_left_over(c: &Cluster) -> Option<EtcdStep> {
     if !c.scene.target.delete_claims {
         return None;
     }
@@ -212,7 +214,7 @@ pub(super) fn claims_left_over(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
 
 /// A voter that cannot return leaves, and row `remains_of_a_member` makes room for the next one. If its data is known
 /// to be gone, it leaves at once.
-pub(super) fn dead_voter(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn dead_voter(c: &Cluster) -> Option<EtcdStep> {
     let late =
         |k: u32| k < c.desired() && c.dead(k) && (c.has_lost_data(k) || c.waited(k) > c.scene.settings.dead_after);
     let (k, voter) = c.voters().into_iter().find(|(k, _)| late(*k) && c.may_remove(*k))?;
@@ -220,7 +222,7 @@ pub(super) fn dead_voter(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
 }
 
 /// The lowest free ordinal joins as a learner, while all other members are healthy.
-pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn new_member(c: &Cluster) -> Option<EtcdStep> {
     let k = (0..c.desired()).find(|k| c.member(*k).is_none())?;
     if c.members.len() > c.desired() as usize || !c.all_healthy() || c.backs_off(k) {
         return None;
@@ -255,7 +257,7 @@ pub(super) fn new_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
 /// If there is one member too many, it leaves: an unhealthy one, or the highest, but never while it is the
 /// leader. While a lower ordinal is free there are not too many members, but an unhealthy member that has to leave
 /// anyway must not keep the other one from joining.
-pub(super) fn leaving_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn leaving_member(c: &Cluster) -> Option<EtcdStep> {
     let beyond = || c.voters().into_iter().filter(|(k, _)| *k >= c.desired());
     let too_many = c.members.len() > c.desired() as usize;
     let unhealthy = beyond().rfind(|(k, _)| !c.healthy(*k));
@@ -267,7 +269,7 @@ pub(super) fn leaving_member(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
 }
 
 /// The pods get the current template one by one, the leader's pod last.
-pub(super) fn old_template(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn old_template(c: &Cluster) -> Option<EtcdStep> {
     let complete =
         c.replicas() == c.desired() && c.voters().len() == c.members.len() && c.members.len() == c.desired() as usize;
     if !complete {
@@ -320,7 +322,7 @@ pub(super) fn old_template(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
 
 /// The obstacle to an upgrade to the version of the template: etcd upgrades by one minor version at a time, and cannot
 /// be downgraded.
-fn version_step(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+fn version_step(c: &Cluster) -> Option<EtcdStep> {
     let (to, versions) = (c.scene.settings.version?, c.versions());
     let (lowest, highest) = (*versions.first()?, *versions.last()?);
     let minor = |version: Version| (version.major, version.minor);
@@ -343,7 +345,7 @@ fn version_step(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
 }
 
 /// Nothing can be done, but the cluster is not complete and healthy.
-pub(super) fn incomplete(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn incomplete(c: &Cluster) -> Option<EtcdStep> {
     // etcd answers before its pod is ready, and for a moment after its termination began.
     let stays = |pod: &Pod| pod.stays_ready() && !c.scene.workload.is_outdated(pod);
     let missing = |k: &u32| !c.healthy(*k) || !c.pod(*k).is_some_and(stays);
@@ -358,18 +360,18 @@ pub(super) fn incomplete(c: &Cluster) -> Option<MemberStep<EtcdAction>> {
     Some(MemberStep::Wait { why, after: LATER })
 }
 
-fn remove(c: &Cluster, k: u32, member: &ListedMember) -> Option<MemberStep<EtcdAction>> {
+fn remove(c: &Cluster, k: u32, member: &ListedMember) -> Option<EtcdStep> {
     call(c, Some(k), Call::Remove { ordinal: k, member: member.id })
 }
 
 /// Announces to the others the URL of a member that is in the document.
-fn update(c: &Cluster, k: u32) -> Option<MemberStep<EtcdAction>> {
+fn update(c: &Cluster, k: u32) -> Option<EtcdStep> {
     let (member, peer_url) = (c.member(k)?.id, c.scene.settings.peer_url.url(k));
     call(c, None, Call::Update { ordinal: k, member, peer_url })
 }
 
 /// Makes the lowest healthy voter except this one the leader. Only the current leader accepts this request.
-fn move_leader(c: &Cluster, from: u32) -> Option<MemberStep<EtcdAction>> {
+fn move_leader(c: &Cluster, from: u32) -> Option<EtcdStep> {
     let to = c.lowest_healthy_but(from)?;
     let member = c.member(to)?.id;
     let cluster = c.scene.latched_cluster()?;
@@ -384,7 +386,7 @@ fn move_leader(c: &Cluster, from: u32) -> Option<MemberStep<EtcdAction>> {
 }
 
 /// A call through a healthy voter, if possible not the one that the call is about.
-pub(super) fn call(c: &Cluster, about: Option<u32>, call: Call) -> Option<MemberStep<EtcdAction>> {
+pub(super) fn call(c: &Cluster, about: Option<u32>, call: Call) -> Option<EtcdStep> {
     let (via, cluster) = (c.via(about)?, c.scene.latched_cluster()?);
     let url = |ordinal: u32| c.scene.settings.client_url(ordinal, c.scene.workload);
     let others = c.healthy_voters().filter(|voter| *voter != via && Some(*voter) != about).map(url).collect();

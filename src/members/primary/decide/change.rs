@@ -6,8 +6,10 @@ use super::follow::FOLLOW;
 use super::{SOON, Scene, Step, count, stop, wait};
 use crate::agent::contract::{Demote, MemberState, Role, Verb};
 use crate::members::driver::MemberStep;
-use crate::members::primary::state::{ChangeKind, Latched, PrimaryAction, PrimaryChange, Request, RequestResult};
-use crate::members::workload::{Latch, Mode, Pod};
+use crate::members::primary::state::{
+    ChangeKind, Latched, PrimaryAction, PrimaryChange, PrimaryFacts, PrimaryLatch, PrimaryStep, Request, RequestResult,
+};
+use crate::members::workload::{Mode, Pod};
 
 /// How long a primary may take to hand over, in milliseconds.
 const DEMOTION: u64 = 10_000;
@@ -91,7 +93,7 @@ impl Scene<'_> {
         was_ordered.then(|| self.not_started(p, answer))
     }
 
-    fn not_started(&self, p: u32, answer: &MemberState) -> MemberStep<PrimaryAction> {
+    fn not_started(&self, p: u32, answer: &MemberState) -> PrimaryStep {
         let Some(since) = self.latch.since.get(&p) else {
             return self.noted(p, Some(self.now)).unwrap_or(MemberStep::Quiet);
         };
@@ -114,7 +116,7 @@ impl Scene<'_> {
             Some(at) => all.insert(ordinal, at),
             None => all.remove(&ordinal),
         };
-        (all != self.latch.since).then(|| MemberStep::Latch(Latch { since: all, ..self.latch.clone() }))
+        (all != self.latch.since).then(|| MemberStep::Latch(PrimaryLatch { since: all, ..self.latch.clone() }))
     }
 
     /// R + W > |N|, where R counts the ackers that are heard.
@@ -143,7 +145,7 @@ impl Scene<'_> {
         self.held.ackers.iter().filter_map(|k| Some((*k, self.heard(*k)?))).collect()
     }
 
-    fn fail_over(&self, from: u32, why: String) -> MemberStep<PrimaryAction> {
+    fn fail_over(&self, from: u32, why: String) -> PrimaryStep {
         let change = PrimaryChange { kind: ChangeKind::FailOver, from: Some(from), to: None, since: self.now, why };
         let held = Latched {
             ordinal: None,
@@ -155,7 +157,7 @@ impl Scene<'_> {
         self.latched(held)
     }
 
-    fn unsafe_to_fail_over(&self, p: u32, why: &str) -> MemberStep<PrimaryAction> {
+    fn unsafe_to_fail_over(&self, p: u32, why: &str) -> PrimaryStep {
         let why = if self.held.acks == 0 {
             format!("{why}, and no other member has acknowledged its writes")
         } else {
@@ -294,14 +296,7 @@ impl Scene<'_> {
         Latched { ordinal: Some(p), acks: 0, starts, returning: BTreeMap::new(), ..self.held.clone() }
     }
 
-    fn passed(
-        &self,
-        to: u32,
-        epoch: u64,
-        ackers: BTreeSet<u32>,
-        acks: u32,
-        change: &PrimaryChange,
-    ) -> MemberStep<PrimaryAction> {
+    fn passed(&self, to: u32, epoch: u64, ackers: BTreeSet<u32>, acks: u32, change: &PrimaryChange) -> PrimaryStep {
         let mut starts = self.held.starts.clone();
         starts.retain(|k, _| ackers.contains(k));
         let last = Some(PrimaryChange { to: Some(to), ..change.clone() });
@@ -320,7 +315,11 @@ impl Scene<'_> {
             requested: self.held.requested.clone(),
             not_before: None,
         };
-        MemberStep::Latch(Latch { primary: Some(self.numbered(held)), since: BTreeMap::new(), ..self.latch.clone() })
+        MemberStep::Latch(PrimaryLatch {
+            own: PrimaryFacts::of(self.numbered(held)),
+            since: BTreeMap::new(),
+            ..self.latch.clone()
+        })
     }
 
     /// A switch-over whose primary is lost is a fail-over: the rows of a lost primary decide.
@@ -381,7 +380,7 @@ impl Scene<'_> {
         let acks = self.held.acks.min(1);
         let step = self.passed(to, self.held.epoch + 1, ackers, acks, change);
         let MemberStep::Latch(mut latch) = step else { return Some(step) };
-        if let Some(held) = &mut latch.primary {
+        if let Some(held) = &mut latch.own.primary {
             held.starts.insert(p, answer.start.clone());
         }
         Some(MemberStep::Latch(latch))

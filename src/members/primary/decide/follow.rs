@@ -3,8 +3,10 @@
 use super::{LATER, SOON, Scene, Step, count, stop, wait};
 use crate::agent::contract::{Follow, MemberState, Role, Seed, Verb};
 use crate::members::driver::MemberStep;
-use crate::members::primary::state::{Latched, Leaving, OnDiverged, OnReplicaLost, PrimaryAction, Returning};
-use crate::members::workload::{Latch, Pod};
+use crate::members::primary::state::{
+    Latched, Leaving, OnDiverged, OnReplicaLost, PrimaryAction, PrimaryLatch, Returning,
+};
+use crate::members::workload::Pod;
 
 /// The values of the label of a pod.
 const PRIMARY: &str = "primary";
@@ -266,7 +268,7 @@ impl Scene<'_> {
             since.entry(*k).or_insert(self.now);
         }
         if since != self.latch.since {
-            return Some(MemberStep::Latch(Latch { since, ..self.latch.clone() }));
+            return Some(MemberStep::Latch(PrimaryLatch { since, ..self.latch.clone() }));
         }
         let k = self.held.ackers.iter().copied().find(|k| silent(k))?;
         let remaining = self.held.ackers.len() - 1;

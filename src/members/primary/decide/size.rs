@@ -3,7 +3,8 @@
 use super::{LATER, SOON, Scene, Step, stop, wait};
 use crate::agent::contract::Role;
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Latch, Pod, PodPhase, VolumeClaim};
+use crate::members::primary::state::PrimaryLatch;
+use crate::members::workload::{Pod, PodPhase, VolumeClaim};
 
 impl Scene<'_> {
     /// A volume that is lost does not come back. Its member starts again with an empty one, and is seeded.
@@ -81,7 +82,7 @@ impl Scene<'_> {
         }
         let claims = self.latch.claims_with(self.workload, std::iter::once(k));
         if claims != self.latch.claims {
-            return Some(MemberStep::Latch(Latch { claims, ..self.latch.clone() }));
+            return Some(MemberStep::Latch(PrimaryLatch { claims, ..self.latch.clone() }));
         }
         Some(MemberStep::Scale(k))
     }

@@ -1,17 +1,17 @@
-//! The last reports of the members of databases with a primary, for the metrics.
+//! The last reports of members, for the metrics.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cluster::cache::ReleaseKey;
-use crate::members::primary::report::Sight;
+use crate::members::driver::Sight;
 use crate::telemetry::collect::{DatabaseLabels, DatabaseSight, MemberLabels};
 
 /// The last reports, by custom resource and stateful set. Checks at rest report here, too, which write nothing.
 #[derive(Clone, Default)]
-pub struct Primaries(Arc<Mutex<HashMap<ReleaseKey, BTreeMap<String, Sight>>>>);
+pub struct Sights(Arc<Mutex<HashMap<ReleaseKey, BTreeMap<String, Sight>>>>);
 
-impl Primaries {
+impl Sights {
     /// Notes the reports of the members of a set.
     pub fn note(&self, key: &ReleaseKey, set: &str, sight: Sight) {
         self.lock().entry(key.clone()).or_default().insert(set.to_owned(), sight);
