@@ -54,3 +54,4 @@ pub mod runs;
 pub mod scaffold;
 pub mod server;
 pub mod telemetry;
+pub mod ui;

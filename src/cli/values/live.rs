@@ -75,6 +75,10 @@ async fn chart(
         (None, Some(ChartRef::Link(link))) => Err(CliError(format!(
             "the watches file names {link}: fetch it with tillerman pull, and give it with --chart"
         ))),
-        (None, None) => Ok(recorded(release, cluster).await?.chart),
+        (None, None) => {
+            let (recorded, note) = recorded(release, cluster).await?;
+            eprintln!("note: {note}");
+            Ok(recorded.chart)
+        }
     }
 }
