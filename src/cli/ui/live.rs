@@ -10,7 +10,9 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::feed::{Feed, Keep, Watched};
 use super::feeds::{FeedKey, Feeds};
+use super::revision::document as document_of;
 use crate::cli::common::changes::document;
+use crate::cli::common::checks::{Checks, check};
 use crate::cli::common::error::CliError;
 use crate::cli::common::kinds::{WantedKinds, kinds};
 use crate::cli::common::line::line;
@@ -20,9 +22,14 @@ use crate::cli::common::server::Server;
 use crate::cli::common::status_tree::tree_of;
 use crate::cli::common::summary::summary;
 use crate::cli::common::target::Target;
+use crate::cli::common::values::live::{kind_of, layers_of, subject};
+use crate::cli::common::values::rows::{Describer, rows_json};
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Discovery;
+use crate::object::Gvk;
 use crate::object::conditions::{Condition, Conditions};
+use crate::render::Options;
+use crate::render::provenance::ValueTrace;
 use crate::ui::address::{ReleaseName, ReleaseScreen, Subject};
 use crate::ui::source::{Answer, Fleet, ReleaseData, Source};
 
@@ -139,7 +146,8 @@ impl LiveSource {
             ReleaseScreen::History => {
                 revisions(&cr, &self.cluster).await.map(|kept| json!({"revisions": entries(&kept)}))
             }
-            ReleaseScreen::Revision(_) | ReleaseScreen::Values => Err(CliError::new("not yet")),
+            ReleaseScreen::Revision(revision) => self.revision(&cr, &target, revision).await,
+            ReleaseScreen::Values => self.values(&cr, &target, &mut notes).await,
         };
         let document = found.map_err(|e| e.0)?;
         Ok(ReleaseData { summary: summary(&target.resource, &cr), document, notes, version })
@@ -155,6 +163,24 @@ impl LiveSource {
             Err(error) => vec![json!({"type": "Warning", "reason": "Unknown", "message": line(&error.whole())})],
         };
         json!({"tree": tree, "conditions": conditions, "events": events})
+    }
+
+    async fn revision(&self, cr: &Value, target: &Target, revision: u64) -> Result<Value, CliError> {
+        let kept = revisions(cr, &self.cluster).await?;
+        let kind = kind_of(self.watches_file.as_deref(), &target.resource.gvk)?;
+        // Without the sources it is not known which texts are secret, so nothing is shown.
+        let layers = layers_of(cr, kind.as_ref(), &self.cluster).await?;
+        document_of(&kept, revision, &layers).map_err(CliError)
+    }
+
+    async fn values(&self, cr: &Value, target: &Target, notes: &mut Vec<String>) -> Result<Value, CliError> {
+        let kind = kind_of(self.watches_file.as_deref(), &target.resource.gvk)?;
+        let subject = subject(cr, kind.as_ref(), None, &self.cluster).await?;
+        notes.extend(subject.layers.notes.iter().cloned());
+        let failed = |e| subject.failed(&e);
+        let trace = ValueTrace::new(&subject.chart, &subject.layers.given, &Options::for_a_look()).map_err(failed)?;
+        let rows = trace.values().map_err(failed)?;
+        Ok(rows_json(&rows, &mut Describer::new(&trace, &subject.layers)))
     }
 
     async fn next(&self, cr: &Value, target: &Target, notes: &mut Vec<String>) -> Result<Value, CliError> {
@@ -205,7 +231,14 @@ impl Source for LiveSource {
     }
 
     fn operator(&self) -> Answer<'_, Value> {
-        Box::pin(async move { Err("not yet".to_owned()) })
+        Box::pin(async move {
+            let mut checks = Checks::default();
+            let kinds = self.watches_file.as_deref().map(|file| kinds(Some(file), &Gvk::new("", "", "")));
+            let kinds = kinds.transpose().map_err(|e| e.0)?;
+            let place = self.only_namespace.as_deref();
+            check(kinds.as_deref(), place, &self.cluster, &self.discovery, &mut checks).await;
+            Ok(checks.document())
+        })
     }
 
     fn follow(&self, subject: Subject) -> Answer<'_, Receiver<u64>> {

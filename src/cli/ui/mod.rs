@@ -4,6 +4,7 @@ mod browser;
 mod feed;
 mod feeds;
 mod live;
+mod revision;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
