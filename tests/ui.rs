@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tillerman::ui::access::Door;
 use tillerman::ui::address::{ReleaseName, ReleaseScreen, Subject};
 use tillerman::ui::server::Site;
-use tillerman::ui::source::{Answer, Fleet, ReleaseData, Source};
+use tillerman::ui::source::{Answer, ClusterData, Fleet, ReleaseData, Source};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -45,8 +45,11 @@ impl Source for Rows {
             })
         })
     }
-    fn operator(&self) -> Answer<'_, Value> {
-        Box::pin(async { Ok(json!({"checks": []})) })
+    fn operator(&self) -> Answer<'_, ClusterData> {
+        Box::pin(async { Ok(ClusterData { document: json!({"checks": []}), namespace: None }) })
+    }
+    fn rollouts(&self) -> Answer<'_, ClusterData> {
+        Box::pin(async { Ok(ClusterData::default()) })
     }
     fn follow(&self, _: Subject) -> Answer<'_, watch::Receiver<u64>> {
         Box::pin(async move { Ok(self.changes.subscribe()) })
@@ -144,6 +147,7 @@ fn every_answer_has_the_headers_that_keep_others_out() {
         ("/script.js", 200),
         ("/nowhere", 404),
         ("/operator", 200),
+        ("/rollouts", 200),
         ("/release/Web.a/ns/app", 200),
         ("/release/Web.a/ns/gone", 502),
     ] {

@@ -34,6 +34,10 @@ pub enum ReleaseScreen {
     Revision(u64),
     /// Its values.
     Values,
+    /// The members of its databases.
+    Members,
+    /// The runs of its operations.
+    Operations,
 }
 
 /// The subject of a page that is kept up to date.
@@ -54,12 +58,16 @@ pub enum Route {
     Release(ReleaseName, ReleaseScreen),
     /// The checks of the cluster and the operator.
     Operator,
+    /// The roll-outs of charts.
+    Rollouts,
     /// The changes of a subject, as server-sent events.
     Follow(Subject),
     /// The stylesheet.
     Style,
     /// The script.
     Script,
+    /// The icon.
+    Icon,
 }
 
 impl Route {
@@ -73,8 +81,10 @@ impl Route {
         Some(match parts.as_slice() {
             [""] => Self::Fleet,
             ["operator"] => Self::Operator,
+            ["rollouts"] => Self::Rollouts,
             ["style.css"] => Self::Style,
             ["script.js"] => Self::Script,
+            ["icon.svg"] => Self::Icon,
             ["follow", "fleet"] => Self::Follow(Subject::Fleet),
             ["follow", "release", kind, namespace, name] => {
                 Self::Follow(Subject::Release(ReleaseName::of(kind, namespace, name)?))
@@ -95,6 +105,8 @@ impl ReleaseScreen {
             ["history"] => Self::History,
             ["history", revision] => Self::Revision(revision.parse().ok()?),
             ["values"] => Self::Values,
+            ["members"] => Self::Members,
+            ["operations"] => Self::Operations,
             _ => return None,
         })
     }
@@ -153,7 +165,7 @@ pub fn query<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> St
 }
 
 /// A text as a part of a path or a query: everything but the unreserved characters of RFC 3986 is escaped.
-fn encoded(text: &str) -> String {
+pub fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -15,3 +15,4 @@ pub mod pages;
 pub mod server;
 pub mod sides;
 pub mod source;
+mod times;

@@ -7,17 +7,20 @@ use minijinja::{Environment, Error, Output, State, context, escape_formatter};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::address::{ReleaseName, ReleaseScreen, Subject};
+use super::address::{ReleaseName, ReleaseScreen, Subject, encoded};
 use super::fleet::{FleetFilter, FleetPage};
 use super::sides::sides;
 use super::source::{Fleet, ReleaseData};
+use super::times;
 
 /// The stylesheet.
 pub const STYLE: &str = include_str!("templates/style.css");
 /// The script, without which the pages work too.
 pub const SCRIPT: &str = include_str!("templates/script.js");
+/// The icon.
+pub const ICON: &str = include_str!("templates/icon.svg");
 
-const TEMPLATES: [(&str, &str); 11] = [
+const TEMPLATES: [(&str, &str); 14] = [
     ("base.html", include_str!("templates/base.html")),
     ("macros.html", include_str!("templates/macros.html")),
     ("fleet.html", include_str!("templates/fleet.html")),
@@ -27,6 +30,9 @@ const TEMPLATES: [(&str, &str); 11] = [
     ("history.html", include_str!("templates/history.html")),
     ("revision.html", include_str!("templates/revision.html")),
     ("values.html", include_str!("templates/values.html")),
+    ("members.html", include_str!("templates/members.html")),
+    ("operations.html", include_str!("templates/operations.html")),
+    ("rollouts.html", include_str!("templates/rollouts.html")),
     ("operator.html", include_str!("templates/operator.html")),
     ("message.html", include_str!("templates/message.html")),
 ];
@@ -41,8 +47,18 @@ const MOST_ITEMS: usize = 500;
 const MOST_CHANGED_LINES: usize = 6000;
 
 /// The screens of a release, with the end of their addresses.
-const TABS: [(&str, &str); 4] =
-    [("Status", ""), ("Next pass", "/next"), ("History", "/history"), ("Values", "/values")];
+const TABS: [(ReleaseScreen, &str, &str); 6] = [
+    (ReleaseScreen::Status, "Status", ""),
+    (ReleaseScreen::Members, "Members", "/members"),
+    (ReleaseScreen::Operations, "Operations", "/operations"),
+    (ReleaseScreen::Next, "Next pass", "/next"),
+    (ReleaseScreen::History, "History", "/history"),
+    (ReleaseScreen::Values, "Values", "/values"),
+];
+/// The screens that a release has only if there is something to show.
+const FURTHER: [ReleaseScreen; 2] = [ReleaseScreen::Members, ReleaseScreen::Operations];
+/// The width of the bar of the longest lag, in pixels.
+const BAR: f64 = 120.0;
 
 /// Makes pages.
 pub struct Pages(Environment<'static>);
@@ -55,6 +71,7 @@ impl Default for Pages {
         }
         environment.set_formatter(write_text);
         environment.add_filter("tone", |state: String| tone(&state));
+        environment.add_filter("encoded", |text: String| encoded(&text));
         environment.add_filter("minute", |time: String| minute(&time));
         Self(environment)
     }
@@ -63,11 +80,10 @@ impl Default for Pages {
 impl Pages {
     /// The page of all releases.
     pub fn fleet(&self, fleet: &Fleet, filter: &FleetFilter) -> String {
-        let place = fleet.namespace.as_deref().map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
         let frame = Frame {
             title: "Releases".to_owned(),
             section: "fleet",
-            command: format!("tillerman list {place} -o wide"),
+            command: format!("tillerman list {} -o wide", place(fleet.namespace.as_deref())),
             follow: Subject::Fleet.link(),
             version: fleet.version,
             notes: fleet.notes.clone(),
@@ -78,7 +94,8 @@ impl Pages {
     /// A screen of a release.
     pub fn release(&self, name: &ReleaseName, screen: ReleaseScreen, data: &ReleaseData) -> String {
         let (template, command) = command(name, screen);
-        let follow = matches!(screen, ReleaseScreen::Status).then(|| Subject::Release(name.clone()).link());
+        let is_live = matches!(screen, ReleaseScreen::Status | ReleaseScreen::Members | ReleaseScreen::Operations);
+        let follow = is_live.then(|| Subject::Release(name.clone()).link());
         let frame = Frame {
             title: name.name.clone(),
             section: "release",
@@ -87,21 +104,36 @@ impl Pages {
             version: data.version,
             notes: data.notes.clone(),
         };
-        let own = tab(screen);
-        let tabs = TABS.map(|(label, end)| json!({"label": label, "link": name.link() + end, "is_own": label == own}));
+        let own = if let ReleaseScreen::Revision(_) = screen { ReleaseScreen::History } else { screen };
+        let shown = |tab: &&(ReleaseScreen, &str, &str)| {
+            tab.0 == own || !FURTHER.contains(&tab.0) || data.further.contains(&tab.0)
+        };
+        let tab = |tab: &(ReleaseScreen, &str, &str)| json!({"label": tab.1, "link": name.link() + tab.2, "is_own": tab.0 == own});
+        let tabs: Vec<Value> = TABS.iter().filter(shown).map(tab).collect();
         let shared = json!({"name": name_json(name), "tabs": tabs, "summary": data.summary, "link": name.link()});
         self.page(template, &frame, &shared, &bounded(screen, &data.document))
     }
 
     /// The page of the operator, from the document of `tillerman doctor -o json`.
-    pub fn operator(&self, document: &Value) -> String {
+    pub fn operator(&self, document: &Value, namespace: Option<&str>) -> String {
         let frame = Frame {
             title: "Operator".to_owned(),
             section: "operator",
-            command: "tillerman doctor".to_owned(),
+            command: format!("tillerman doctor {}", place(namespace)),
             ..Frame::default()
         };
         self.page("operator.html", &frame, &Value::Null, document)
+    }
+
+    /// The page of roll-outs, from reports as `tillerman status --rollouts` reads them.
+    pub fn rollouts(&self, document: &Value, namespace: Option<&str>) -> String {
+        let frame = Frame {
+            title: "Roll-outs".to_owned(),
+            section: "rollouts",
+            command: format!("tillerman status --rollouts {}", place(namespace)),
+            ..Frame::default()
+        };
+        self.page("rollouts.html", &frame, &json!({"namespace": namespace}), &bounded(ReleaseScreen::Next, document))
     }
 
     /// A page with one sentence, such as an error.
@@ -142,19 +174,14 @@ struct Frame {
     notes: Vec<String>,
 }
 
+/// The flag of a namespace, or of all.
+fn place(namespace: Option<&str>) -> String {
+    namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"))
+}
+
 fn name_json(name: &ReleaseName) -> Value {
     let kind = name.kind.split('.').next().unwrap_or_default();
     json!({"kind": kind, "group": name.kind, "namespace": name.namespace, "name": name.name})
-}
-
-/// The label of a screen's tab.
-fn tab(screen: ReleaseScreen) -> &'static str {
-    match screen {
-        ReleaseScreen::Status => TABS[0].0,
-        ReleaseScreen::Next => TABS[1].0,
-        ReleaseScreen::History | ReleaseScreen::Revision(_) => TABS[2].0,
-        ReleaseScreen::Values => TABS[3].0,
-    }
 }
 
 /// The template of a screen, and the command that prints the same.
@@ -165,6 +192,8 @@ fn command(name: &ReleaseName, screen: ReleaseScreen) -> (&'static str, String) 
         ReleaseScreen::History => ("history.html", "history", ""),
         ReleaseScreen::Revision(_) => ("revision.html", "history", " -o json"),
         ReleaseScreen::Values => ("values.html", "values", ""),
+        ReleaseScreen::Members => ("members.html", "status", ""),
+        ReleaseScreen::Operations => ("operations.html", "status", ""),
     };
     let namespace = if name.namespace.is_empty() { String::new() } else { format!(" -n {}", name.namespace) };
     (template, format!("tillerman {word}{namespace} {}/{}{release}", name.kind, name.name))
@@ -187,6 +216,15 @@ fn bounded(screen: ReleaseScreen, document: &Value) -> Value {
             items.truncate(MOST_ITEMS);
         }
     }
+    for value in document.get_mut("values").and_then(Value::as_array_mut).into_iter().flatten() {
+        // As JSON, like in the command: `"1"` is another value than `1`.
+        value["effective"] = value["effective"].to_string().into();
+    }
+    for set in document.get_mut("sets").and_then(Value::as_array_mut).into_iter().flatten() {
+        with_bars(set);
+    }
+    let line = document.get("revisions").and_then(Value::as_array).and_then(|all| times::line(all));
+    document["line"] = line.into();
     let mut room = MOST_CHANGED_LINES;
     for change in document.get_mut("changes").and_then(Value::as_array_mut).into_iter().flatten() {
         let (mut rows, mut more) = sides(change["diff"].as_str().unwrap_or_default());
@@ -201,6 +239,18 @@ fn bounded(screen: ReleaseScreen, document: &Value) -> Value {
     }
     document["left_out"] = left_out.into();
     document
+}
+
+/// Limits the members of a set, and gives each that lags the width of its bar.
+fn with_bars(set: &mut Value) {
+    let Some(Value::Array(members)) = set.get_mut("members") else { return };
+    members.truncate(MOST_ITEMS);
+    let longest = members.iter().filter_map(|member| member["lag"].as_f64()).fold(0.0, f64::max);
+    for member in members {
+        if let Some(lag) = member["lag"].as_f64().filter(|_| longest > 0.0) {
+            member["bar"] = (BAR * lag / longest).round().into();
+        }
+    }
 }
 
 /// Cuts a tree to the room that is left, in the order of its lines. Returns the number of lines that it cut.
@@ -256,7 +306,8 @@ fn plain(error: &Error) -> String {
 /// The colour of a state. The page also has the word.
 fn tone(state: &str) -> &'static str {
     match state {
-        "Ready" | "Settled" | "Finished" | "deployed" | "Safe" | "ok" | "created" | "True" | "Complete" => "good",
+        "Ready" | "Succeeded" | "Settled" | "Finished" | "deployed" | "Safe" | "ok" | "created" | "True"
+        | "Complete" => "good",
         "Stalled" | "Failed" | "failed" | "Unsafe" | "fail" | "refused" | "recreated" | "pruned" | "Refused"
         | "Blocked" => "bad",
         "Progressing" | "InProgress" | "Waiting" | "Unseen" | "Unknown" | "Paused" | "Uninstalling" | "Terminating"
@@ -294,7 +345,7 @@ mod tests {
     fn release(screen: ReleaseScreen, document: Value) -> String {
         let summary =
             json!({"state": HOSTILE, "name": HOSTILE, "message": HOSTILE, "reason": HOSTILE, "problems": [HOSTILE]});
-        let data = ReleaseData { summary, document, notes: vec![HOSTILE.into()], version: 1 };
+        let data = ReleaseData { summary, document, notes: vec![HOSTILE.into()], version: 1, further: Vec::new() };
         Pages::default().release(&name(), screen, &data)
     }
 
@@ -318,6 +369,11 @@ mod tests {
         let revision = json!({"revision": 2, "updated": HOSTILE, "status": HOSTILE, "chart": HOSTILE, "description": HOSTILE,
             "changedValues": [HOSTILE]});
         let value = json!({"value": HOSTILE, "effective": HOSTILE, "source": HOSTILE, "place": HOSTILE});
+        let set = json!({"name": HOSTILE, "phase": HOSTILE, "unsafeBecause": HOSTILE, "safeToFailOver": false, "members": [
+            {"name": HOSTILE, "role": HOSTILE, "lag": 1.5, "version": HOSTILE, "problem": HOSTILE, "busy": HOSTILE}],
+            "lastChange": {"kind": HOSTILE, "from": HOSTILE, "to": HOSTILE, "why": HOSTILE, "at": HOSTILE}});
+        let operation =
+            json!({"name": HOSTILE, "result": HOSTILE, "message": HOSTILE, "schedule": HOSTILE, "startTime": HOSTILE});
         let documents = [
             (ReleaseScreen::Status, json!({"tree": tree, "events": [event], "conditions": [condition]})),
             (
@@ -331,6 +387,8 @@ mod tests {
                 json!({"revision": 2, "before": 1, "changes": [change], "changedValues": [HOSTILE]}),
             ),
             (ReleaseScreen::Values, json!({"values": [value]})),
+            (ReleaseScreen::Members, json!({"sets": [set], "events": [event]})),
+            (ReleaseScreen::Operations, json!({"operations": [operation], "plan": tree, "waiting": [condition]})),
         ];
         for (screen, document) in documents {
             assert_harmless(&release(screen, document));
@@ -344,8 +402,11 @@ mod tests {
         assert_harmless(&Pages::default().fleet(&fleet, &filter));
         assert_harmless(&Pages::default().fleet(&fleet, &FleetFilter::default()));
         assert_harmless(&Pages::default().message("Error", HOSTILE));
+        let report = json!({"chart": HOSTILE, "phase": HOSTILE, "failures": [HOSTILE], "leftOut": [HOSTILE], "withdrawn": HOSTILE});
+        let rollouts = json!({"rollouts": [{"kind": HOSTILE, "report": report}]});
+        assert_harmless(&Pages::default().rollouts(&rollouts, Some(HOSTILE)));
         let check = json!({"check": HOSTILE, "result": HOSTILE, "message": HOSTILE, "remedy": HOSTILE});
-        assert_harmless(&Pages::default().operator(&json!({"checks": [check]})));
+        assert_harmless(&Pages::default().operator(&json!({"checks": [check]}), Some(HOSTILE)));
     }
 
     #[test]
@@ -361,6 +422,19 @@ mod tests {
         assert!(page.len() < 4 << 20, "{}", page.len());
         let page = release(ReleaseScreen::Values, json!({"values": vec![json!({"value": long}); 2]}));
         assert!(page.len() < 100_000, "{}", page.len());
+    }
+
+    #[test]
+    fn a_lag_is_a_number_and_a_bar_and_a_release_without_members_has_no_tab_of_them() {
+        let set = json!({"name": "db", "members": [{"name": "db-0", "role": "Primary"}, {"name": "db-1", "lag": 4.0}, {"name": "db-2", "lag": 1.0}]});
+        let page = release(ReleaseScreen::Members, json!({"sets": [set]}));
+        assert!(
+            page.contains("aria-label=\"Lag of db-1: 4.0 seconds\"><rect x=\"0\" y=\"2\" width=\"120.0\""),
+            "{page}"
+        );
+        assert!(page.contains("width=\"30.0\"") && !page.contains("Lag of db-0"), "{page}");
+        assert!(page.contains(">Members</a>") && !page.contains(">Operations</a>"), "{page}");
+        assert!(!release(ReleaseScreen::Values, json!({})).contains(">Members</a>"));
     }
 
     #[test]

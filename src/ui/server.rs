@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::access::{Access, Asked, Door, TOKEN};
 use super::address::{Route, Subject, parameters};
 use super::fleet::FleetFilter;
-use super::pages::{Pages, SCRIPT, STYLE};
+use super::pages::{ICON, Pages, SCRIPT, STYLE};
 use super::source::Source;
 use crate::server::connections::{self, Service, pieces};
 
@@ -73,6 +73,7 @@ impl<S: Source> Site<S> {
         match Route::of(path) {
             Some(Route::Style) => Reply::text("text/css; charset=utf-8", STYLE),
             Some(Route::Script) => Reply::text("text/javascript; charset=utf-8", SCRIPT),
+            Some(Route::Icon) => Reply::text("image/svg+xml", ICON),
             Some(Route::Fleet) => {
                 self.html(self.source.fleet().await, |fleet| self.pages.fleet(&fleet, &FleetFilter::of(query)))
             }
@@ -80,7 +81,12 @@ impl<S: Source> Site<S> {
                 let data = self.source.release(name.clone(), screen).await;
                 self.html(data, |data| self.pages.release(&name, screen, &data))
             }
-            Some(Route::Operator) => self.html(self.source.operator().await, |document| self.pages.operator(&document)),
+            Some(Route::Operator) => self.html(self.source.operator().await, |found| {
+                self.pages.operator(&found.document, found.namespace.as_deref())
+            }),
+            Some(Route::Rollouts) => self.html(self.source.rollouts().await, |found| {
+                self.pages.rollouts(&found.document, found.namespace.as_deref())
+            }),
             Some(Route::Follow(subject)) => self.follow(subject, query).await,
             None => self.message(404, "There is no such page."),
         }

@@ -30,12 +30,23 @@ pub struct Fleet {
 pub struct ReleaseData {
     /// The row of the release, as `tillerman list -o json` prints it.
     pub summary: Value,
+    /// The screens that have something to show beside those of every release.
+    pub further: Vec<ReleaseScreen>,
     /// The document of the screen.
     pub document: Value,
     /// Notes about the document.
     pub notes: Vec<String>,
     /// The number of the last change of the release.
     pub version: u64,
+}
+
+/// What a page about the cluster shows.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterData {
+    /// The document of the page.
+    pub document: Value,
+    /// Its namespace; `None` for all.
+    pub namespace: Option<String>,
 }
 
 /// Provides the data of the pages. It is read when a page is requested, and only then.
@@ -45,7 +56,9 @@ pub trait Source: Send + Sync + 'static {
     /// The document of a screen of a release.
     fn release(&self, name: ReleaseName, screen: ReleaseScreen) -> Answer<'_, ReleaseData>;
     /// The checks of the cluster and of the operator.
-    fn operator(&self) -> Answer<'_, Value>;
+    fn operator(&self) -> Answer<'_, ClusterData>;
+    /// The roll-outs of charts.
+    fn rollouts(&self) -> Answer<'_, ClusterData>;
     /// The numbers of the changes of a subject. Dropping the receiver ends the interest.
     fn follow(&self, subject: Subject) -> Answer<'_, Receiver<u64>>;
 }

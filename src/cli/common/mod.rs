@@ -25,6 +25,7 @@ pub(super) mod output;
 pub(super) mod project;
 pub(super) mod release;
 pub(super) mod rights;
+pub(super) mod rollouts;
 pub(super) mod running;
 pub(super) mod scratch;
 pub(super) mod server;

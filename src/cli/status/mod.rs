@@ -1,7 +1,5 @@
 //! `tillerman status`: a release as a tree, from what its custom resource says of it and from the pods of its workloads.
 
-mod rollouts;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +7,7 @@ use serde_json::Value;
 
 use crate::cli::common::cluster_args::ClusterArgs;
 use crate::cli::common::error::CliError;
+use crate::cli::common::rollouts;
 use crate::cli::common::server::Server;
 use crate::cli::common::status_tree::tree_of;
 use crate::cli::common::target::resource;

@@ -18,6 +18,8 @@ use crate::cli::common::kinds::{WantedKinds, kinds};
 use crate::cli::common::line::line;
 use crate::cli::common::next_pass::{asked, recorded};
 use crate::cli::common::release::{entries, release_of, revisions};
+use crate::cli::common::rollouts;
+use crate::cli::common::running::plan;
 use crate::cli::common::server::Server;
 use crate::cli::common::status_tree::tree_of;
 use crate::cli::common::summary::summary;
@@ -31,7 +33,7 @@ use crate::object::conditions::{Condition, Conditions};
 use crate::render::Options;
 use crate::render::provenance::ValueTrace;
 use crate::ui::address::{ReleaseName, ReleaseScreen, Subject};
-use crate::ui::source::{Answer, Fleet, ReleaseData, Source};
+use crate::ui::source::{Answer, ClusterData, Fleet, ReleaseData, Source};
 
 /// A cluster as the source of pages.
 pub(super) struct LiveSource {
@@ -148,21 +150,32 @@ impl LiveSource {
             }
             ReleaseScreen::Revision(revision) => self.revision(&cr, &target, revision).await,
             ReleaseScreen::Values => self.values(&cr, &target, &mut notes).await,
+            ReleaseScreen::Members => Ok(self.members(&cr, &target).await),
+            ReleaseScreen::Operations => Ok(operations(&cr)),
         };
         let document = found.map_err(|e| e.0)?;
-        Ok(ReleaseData { summary: summary(&target.resource, &cr), document, notes, version })
+        Ok(ReleaseData { further: further(&cr), summary: summary(&target.resource, &cr), document, notes, version })
     }
 
     async fn status(&self, cr: &Value, target: &Target) -> Value {
-        let condition = |c: Condition<'_>| json!({"type": c.name(), "status": c.status(), "reason": c.reason(), "message": c.message(), "since": c.since()});
-        let conditions: Vec<Value> = Conditions::of_object(cr).iter().map(condition).collect();
+        let conditions: Vec<Value> = Conditions::of_object(cr).iter().map(condition_json).collect();
         let tree = tree_of(cr, &self.cluster).await;
+        json!({"tree": tree, "conditions": conditions, "events": self.events(cr, target).await})
+    }
+
+    async fn events(&self, cr: &Value, target: &Target) -> Vec<Value> {
         let uid = cr.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-        let events = match self.cluster.events_about(target.id.namespace.as_deref(), uid).await {
+        match self.cluster.events_about(target.id.namespace.as_deref(), uid).await {
             Ok(events) => shown_events(&events),
             Err(error) => vec![json!({"type": "Warning", "reason": "Unknown", "message": line(&error.whole())})],
-        };
-        json!({"tree": tree, "conditions": conditions, "events": events})
+        }
+    }
+
+    async fn members(&self, cr: &Value, target: &Target) -> Value {
+        let mut events = self.events(cr, target).await;
+        let is_of_primary = |reason: &str| reason == "PrimaryChanged" || reason.starts_with("SwitchOver");
+        events.retain(|event| is_of_primary(event["reason"].as_str().unwrap_or_default()));
+        json!({"sets": named(cr, "/status/members"), "events": events})
     }
 
     async fn revision(&self, cr: &Value, target: &Target, revision: u64) -> Result<Value, CliError> {
@@ -198,6 +211,39 @@ impl LiveSource {
     }
 }
 
+fn condition_json(c: Condition<'_>) -> Value {
+    json!({"type": c.name(), "status": c.status(), "reason": c.reason(), "message": c.message(), "since": c.since()})
+}
+
+/// The screens for which the status has something to show.
+fn further(cr: &Value) -> Vec<ReleaseScreen> {
+    let has = |pointer: &str| !named(cr, pointer).is_empty();
+    let has_operations = has("/status/operations") || cr.pointer("/status/operation").is_some();
+    let all = [(ReleaseScreen::Members, has("/status/members")), (ReleaseScreen::Operations, has_operations)];
+    all.into_iter().filter(|(_, has)| *has).map(|(screen, _)| screen).collect()
+}
+
+/// The objects of a map, each with its name.
+fn named(cr: &Value, pointer: &str) -> Vec<Value> {
+    let all = cr.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    let with_name = |(name, entry): (&String, &Value)| {
+        let mut entry = entry.clone();
+        entry.as_object_mut()?.insert("name".into(), name.as_str().into());
+        Some(entry)
+    };
+    all.filter_map(with_name).collect()
+}
+
+/// The runs of operations, the work in progress, and the conditions about what waits.
+fn operations(cr: &Value) -> Value {
+    let waits = |c: &Condition<'_>| {
+        c.is_true() && matches!(c.name(), "OperationPending" | "OperationFailed" | "NoticesFailing")
+    };
+    let waiting: Vec<Value> = Conditions::of_object(cr).iter().filter(waits).map(condition_json).collect();
+    let plan = cr.pointer("/status/plan").map(plan);
+    json!({"operations": named(cr, "/status/operations"), "plan": plan, "waiting": waiting})
+}
+
 /// The events as the page shows them, the newest first.
 fn shown_events(events: &[Value]) -> Vec<Value> {
     let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
@@ -230,14 +276,22 @@ impl Source for LiveSource {
         Box::pin(async move { self.release_data(&name, screen).await })
     }
 
-    fn operator(&self) -> Answer<'_, Value> {
+    fn operator(&self) -> Answer<'_, ClusterData> {
         Box::pin(async move {
             let mut checks = Checks::default();
             let kinds = self.watches_file.as_deref().map(|file| kinds(Some(file), &Gvk::new("", "", "")));
             let kinds = kinds.transpose().map_err(|e| e.0)?;
             let place = self.only_namespace.as_deref();
             check(kinds.as_deref(), place, &self.cluster, &self.discovery, &mut checks).await;
-            Ok(checks.document())
+            Ok(ClusterData { document: checks.document(), namespace: self.only_namespace.clone() })
+        })
+    }
+
+    fn rollouts(&self) -> Answer<'_, ClusterData> {
+        Box::pin(async move {
+            let namespace = self.only_namespace.as_ref().unwrap_or(&self.own_namespace);
+            let document = rollouts::document(namespace, &self.cluster).await.map_err(|e| e.0)?;
+            Ok(ClusterData { document, namespace: Some(namespace.clone()) })
         })
     }
 
