@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tillerman::ui::access::Door;
 use tillerman::ui::address::{ReleaseName, ReleaseScreen, Subject};
 use tillerman::ui::server::Site;
-use tillerman::ui::source::{Answer, ClusterData, Fleet, ReleaseData, Source};
+use tillerman::ui::source::{Answer, ClusterData, Fleet, PageSource, ReleaseData};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -27,7 +27,7 @@ struct Rows {
     changes: Arc<watch::Sender<u64>>,
 }
 
-impl Source for Rows {
+impl PageSource for Rows {
     fn fleet(&self) -> Answer<'_, Fleet> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move { Ok(self.fleet.clone()) })

@@ -129,7 +129,7 @@ impl FleetPage {
         let mut shown: Vec<&Arc<Value>> = all.iter().filter(|row| filter.admits(row, &text)).collect();
         shown.sort_by_cached_key(|row| place(row));
         let pages = shown.len().div_ceil(PAGE).max(1);
-        let page = filter.page.min(pages);
+        let page = filter.page.clamp(1, pages);
         let rows = shown.iter().skip((page - 1) * PAGE).take(PAGE).map(|row| Row::new(row)).collect();
         let count = |state: &str, is_it: fn(&Value) -> bool| Count {
             number: all.iter().filter(|row| is_it(row)).count(),

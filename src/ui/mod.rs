@@ -4,7 +4,7 @@
 //! ([`source`]) by templates ([`pages`]); [`server`] sends it. Nothing here knows of clusters, and nothing is stored.
 //!
 //! # Guarantees
-//! - A page shows only what its [`Source`](source::Source) gives. Texts are escaped by the template engine, and cut where they are very long.
+//! - A page shows only what its [`PageSource`](source::PageSource) gives. Texts are escaped by the template engine, and cut where they are very long.
 //! - The pages change nothing: only `GET` and `HEAD` are answered.
 //! - A page that nobody looks at requests nothing.
 

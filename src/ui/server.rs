@@ -23,7 +23,7 @@ use super::access::{Access, Asked, Door, TOKEN};
 use super::address::{Route, Subject, parameters};
 use super::fleet::FleetFilter;
 use super::pages::{ICON, Pages, SCRIPT, STYLE};
-use super::source::Source;
+use super::source::PageSource;
 use crate::server::connections::{self, Service, pieces};
 
 /// Scripts, styles, images and requests come from this program alone, and nothing is written into a page.
@@ -56,7 +56,7 @@ pub struct Site<S> {
     source: S,
 }
 
-impl<S: Source> Site<S> {
+impl<S: PageSource> Site<S> {
     /// The pages of a source.
     pub fn new(door: Door, source: S) -> Arc<Self> {
         Arc::new(Self { door, pages: Pages::default(), source })
@@ -156,7 +156,7 @@ fn whole(page: String) -> Body {
     Body::from_stream(stream::iter(pieces(Bytes::from(page)).map(Ok::<_, Infallible>)))
 }
 
-async fn answer<S: Source>(State(site): State<Arc<Site<S>>>, request: Request) -> Response {
+async fn answer<S: PageSource>(State(site): State<Arc<Site<S>>>, request: Request) -> Response {
     // The body of a request is never read.
     let (parts, _) = request.into_parts();
     let reply = site.reply(&parts).await;

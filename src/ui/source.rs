@@ -21,7 +21,7 @@ pub struct Fleet {
     pub notes: Vec<String>,
     /// Their namespace; `None` for all.
     pub namespace: Option<String>,
-    /// The number of the last change. [`Source::follow`] counts further.
+    /// The number of the last change. [`PageSource::follow`] counts further.
     pub version: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct ClusterData {
 }
 
 /// Provides the data of the pages. It is read when a page is requested, and only then.
-pub trait Source: Send + Sync + 'static {
+pub trait PageSource: Send + Sync + 'static {
     /// All releases.
     fn fleet(&self) -> Answer<'_, Fleet>;
     /// The document of a screen of a release.

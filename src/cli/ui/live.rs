@@ -33,7 +33,7 @@ use crate::object::conditions::{Condition, Conditions};
 use crate::render::Options;
 use crate::render::provenance::ValueTrace;
 use crate::ui::address::{ReleaseName, ReleaseScreen, Subject};
-use crate::ui::source::{Answer, ClusterData, Fleet, ReleaseData, Source};
+use crate::ui::source::{Answer, ClusterData, Fleet, PageSource, ReleaseData};
 
 /// A cluster as the source of pages.
 pub(super) struct LiveSource {
@@ -263,7 +263,7 @@ fn shown_events(events: &[Value]) -> Vec<Value> {
     all
 }
 
-impl Source for LiveSource {
+impl PageSource for LiveSource {
     fn fleet(&self) -> Answer<'_, Fleet> {
         Box::pin(async move {
             let (feed, namespace) = self.fleet_feed().await?;
