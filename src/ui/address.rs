@@ -116,8 +116,12 @@ impl ReleaseName {
     fn of(kind: &str, namespace: &str, name: &str) -> Option<Self> {
         let namespace = if namespace == NO_NAMESPACE { "" } else { namespace };
         let (kind_only, group) = kind.split_once('.')?;
-        let is_whole = !kind_only.is_empty() && !group.is_empty() && !name.is_empty();
-        is_whole.then(|| Self { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() })
+        let is_valid = !kind_only.is_empty()
+            && is_name(group)
+            && kind_only.chars().all(|c| c.is_ascii_alphanumeric())
+            && (namespace.is_empty() || is_name(namespace))
+            && is_name(name);
+        is_valid.then(|| Self { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() })
     }
 
     /// The path below `/release/` and `/follow/release/`.
@@ -130,6 +134,14 @@ impl ReleaseName {
     pub fn link(&self) -> String {
         format!("/release/{}", self.path())
     }
+}
+
+/// Whether a text can be the name of a custom resource, a namespace or a group: the API server accepts no other (RFC 1123). Any other text
+/// could be more than a part of the request that is made from it.
+fn is_name(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    text.len() <= 253 && text.chars().all(is_part) && is_end(text.chars().next()) && is_end(text.chars().next_back())
 }
 
 impl Subject {
@@ -238,11 +250,15 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_markup_survives_its_address_and_is_harmless_in_it() {
+    fn a_name_with_markup_is_harmless_in_its_address_which_leads_nowhere() {
         let hostile = name("Web.a", "sh/op", "<script>\"'&?#% ä");
         let link = hostile.link();
         assert!(link.chars().all(|c| c.is_ascii_alphanumeric() || "/-._~%".contains(c)), "{link}");
-        assert_eq!(Route::of(&link), Some(Route::Release(hostile, ReleaseScreen::Status)));
+        assert_eq!(Route::of(&link), None);
+        for name in ["..", "a/b", "a,metadata.namespace=b", "A", "a%2Cb", "?watch=true", "-a", "a."] {
+            assert_eq!(Route::of(&format!("/release/Web.a/ns/{}", super::encoded(name))), None, "{name}");
+            assert_eq!(Route::of(&format!("/release/Web.a/{}/x", super::encoded(name))), None, "{name}");
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn picture(browser: &Browser, name: &str) {
 
 #[test]
 fn a_release_that_fails_is_found_its_cause_is_read_and_its_next_change_is_seen() {
-    let (space, _operator, ui, browser) = fleet("browser-find");
+    let (space, operator, ui, browser) = fleet("browser-find");
     assert!(
         !browser.script("return location.href").as_str().unwrap().contains("token"),
         "the token is not in the address"
@@ -64,9 +64,12 @@ fn a_release_that_fails_is_found_its_cause_is_read_and_its_next_change_is_seen()
     assert!(browser.text("footer").unwrap().contains("tillerman status"), "the page names its command");
     browser.open(&format!("{}/release/Web.test.tillerman.dev/{}/shop-1", origin(&ui), space.name));
     browser.wait_text("#connection", "Live");
-    space.kubectl(&["scale", "deployment/shop-2-web", "--replicas=0"]).unwrap();
+    assert!(operator.stop());
+    space.kubectl(&["scale", "deployment/shop-1-web", "--replicas=3"]).unwrap();
     browser.follow("Next pass");
-    browser.wait_text("h2", "What the next pass would do");
+    let next = browser.wait_text("table.sides", "replicas: 3");
+    assert!(next.contains("replicas: 1"), "{next}");
+    picture(&browser, "ui-next.png");
     browser.follow("History");
     browser.wait_text("table", "Revision");
     browser.follow("1");

@@ -133,6 +133,7 @@ impl Feed {
     pub(super) fn is_unused(&self, time: Duration) -> bool {
         if self.version.receiver_count() > 0 {
             self.touch();
+            return false;
         }
         self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= time
     }

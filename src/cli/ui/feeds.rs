@@ -9,6 +9,9 @@ use super::feed::Feed;
 /// How long a feed runs after the last page that needed it: a reader reloads, or goes back and forth between pages.
 const LINGER: Duration = Duration::from_secs(30);
 
+/// The most feeds that run: a reader who opens many pages ends those that nobody looks at.
+const MOST: usize = 32;
+
 /// The subject of a feed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum FeedKey {
@@ -33,6 +36,12 @@ impl Feeds {
         let mut all = self.lock();
         if let Some(feed) = all.get(&key) {
             return Arc::clone(feed);
+        }
+        if all.len() >= MOST {
+            let unused = all.iter().find(|(_, feed)| feed.is_unused(Duration::ZERO)).map(|(key, _)| key.clone());
+            if let Some(feed) = unused.and_then(|key| all.remove(&key)) {
+                feed.end();
+            }
         }
         let feed = start();
         all.insert(key.clone(), Arc::clone(&feed));
