@@ -19,7 +19,7 @@
 //! 6. [`cluster`]: all access to the API server. [`lookup`]: `lookup` in templates. [`mask`]: secrets appear in no text.
 //! 7. [`reconcile`]: a pass, step by step ([`reconcile::pass`]), and the loop around it.
 //! 8. [`telemetry`]: metrics, health and traces. [`server`]: serves them. [`source`]: where charts come from (`crates/source`). [`lint`]:
-//!    mistakes in a chart. [`fleet`]: the effect of a change on many custom resources. [`rbac`]: the rights that an operator of it needs. [`scaffold`]: projects of operators. [`image`]: their
+//!    mistakes in a chart. [`fleet`]: the effect of a change on many custom resources. [`ui`]: pages about releases for a browser. [`rbac`]: the rights that an operator of it needs. [`scaffold`]: projects of operators. [`image`]: their
 //!    container images. [`host`] and [`cli`]: the command line.
 
 pub use tillerman_agent as agent;
@@ -54,3 +54,4 @@ pub mod runs;
 pub mod scaffold;
 pub mod server;
 pub mod telemetry;
+pub mod ui;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, without the command line's. Between crates cargo keeps the layers.
-const FOLDERS: [&str; 20] = [
+const FOLDERS: [&str; 21] = [
     "backup",
     "chaos",
     "cluster",
@@ -26,6 +26,7 @@ const FOLDERS: [&str; 20] = [
     "scaffold",
     "server",
     "telemetry",
+    "ui",
 ];
 
 /// Where the sources of a folder are: in `src`, or in those of a crate.
@@ -161,6 +162,13 @@ fn notices_are_decided_without_a_cluster_and_without_a_clock() {
     ];
     assert_without(&["notices"], &forbidden);
     assert_without(&["cluster", "kind", "members", "plan", "release", "render", "template"], &["crate::notices"]);
+}
+
+#[test]
+fn pages_do_not_know_of_clusters() {
+    let forbidden =
+        ["kube::", "crate::chart", "crate::cluster", "crate::plan", "crate::reconcile", "crate::release", "std::fs"];
+    assert_without(&["ui"], &forbidden);
 }
 
 #[test]
@@ -425,7 +433,7 @@ const FLOORS: [&[&str]; 9] = [
     &["kind", "release", "telemetry"],
     &["cluster", "definition", "image", "members"],
     &["backup", "chaos", "lookup", "plan", "rbac", "server"],
-    &["fleet", "lint", "notices", "scaffold"],
+    &["fleet", "lint", "notices", "scaffold", "ui"],
     &["reconcile"],
     &["cli", "inputs"],
 ];

@@ -332,7 +332,9 @@ fn propose(
             let stored = as_stored(&body, None, &target, cluster).await?;
             Ok((target, stored))
         })?;
-        let preview = asked(server, all.clone(), &target, None, namespace.to_owned(), Some(stored))?;
+        let config = server.config().clone();
+        let asking = asked(config, all.clone(), &target, None, namespace.to_owned(), Some(stored));
+        let preview = server.block_on(async |_, _| asking.await)?;
         let changes = preview.changes.iter().filter(|change| !change.is_mark);
         let touched = changes.filter(|change| !matches!(change.fate, Fate::Refused(_))).count();
         let is_refused = preview.error.is_some()

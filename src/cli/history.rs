@@ -2,19 +2,16 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::chart::Values;
 use crate::cli::common::chart_label::name_and_version;
 use crate::cli::common::connect::ConnectArgs;
 use crate::cli::common::error::CliError;
 use crate::cli::common::output::{OutputArgs, OutputFormat};
-use crate::cli::common::release::revisions;
+use crate::cli::common::release::{entries, revisions};
 use crate::cli::common::streams::print;
 use crate::cli::common::table::table;
 use crate::cli::common::target::{Target, two_words};
-use crate::reconcile::history::Kept;
-use crate::release::changes::changed_names;
 
 /// The names of values in a row, but for `-o wide`.
 const SHOWN: usize = 4;
@@ -47,41 +44,6 @@ pub(super) fn run(args: &HistoryArgs) -> Result<(), CliError> {
         }
         Ok(())
     })
-}
-
-fn entries(kept: &[Kept]) -> Vec<Value> {
-    let mut before: Option<Values> = None;
-    let mut entries = Vec::with_capacity(kept.len());
-    for Kept { revision, record } in kept {
-        let at = jiff::Timestamp::from_second(revision.at).map(|at| at.to_string()).unwrap_or_default();
-        let mut entry = json!({"revision": revision.revision, "updated": at, "status": revision.status.as_str()});
-        match record {
-            Ok(record) => {
-                let (chart, config) = (record.chart(), record.config());
-                if let Some(at) = record.last_deployed().and_then(|at| at.parse::<jiff::Timestamp>().ok()) {
-                    entry["updated"] = at.round(jiff::Unit::Second).unwrap_or(at).to_string().into();
-                }
-                let changed = before.as_ref().map(|before| changed_names(before, &config));
-                entry["chart"] = format!("{}-{}", chart.name, chart.version).into();
-                entry["appVersion"] = chart.app_version.into();
-                entry["description"] = record.description().into();
-                entry["changedValues"] = changed.into();
-                before = Some(config);
-            }
-            Err(why) => {
-                entry["description"] = format!("the record cannot be read: {why}").into();
-                before = None;
-            }
-        }
-        entries.push(entry);
-    }
-    // The values of the oldest revision are all new, if it is the first; if not, its changes are unknown.
-    if let (Some(entry), Some(Kept { revision, record: Ok(record) })) = (entries.first_mut(), kept.first())
-        && revision.revision == 1
-    {
-        entry["changedValues"] = changed_names(&Map::new(), &record.config()).into();
-    }
-    entries
 }
 
 fn rows(entries: &[Value], is_wide: bool) -> Vec<Vec<String>> {

@@ -1,24 +1,17 @@
 //! `tillerman list`: the custom resources of charts, in one table.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::cli::common::chart_label::name_and_version;
 use crate::cli::common::connect::ConnectArgs;
 use crate::cli::common::error::CliError;
-use crate::cli::common::kinds::served;
+use crate::cli::common::kinds::WantedKinds;
 use crate::cli::common::line::line;
 use crate::cli::common::output::{OutputArgs, OutputFormat};
 use crate::cli::common::streams::print;
+use crate::cli::common::summary::summary;
 use crate::cli::common::table::{age_of, table};
-use crate::cli::common::target::resource;
-use crate::cluster::client::Cluster;
-use crate::cluster::discovery::{Discovery, Resource};
-use crate::kind::watches;
-use crate::names;
-use crate::object::conditions::Conditions;
 
 /// Arguments of `tillerman list`.
 #[derive(Debug, clap::Args)]
@@ -44,7 +37,9 @@ pub(super) fn run(args: &ListArgs) -> Result<(), CliError> {
     let namespace = (!args.all_namespaces).then(|| args.connect.namespace());
     server.block_on(async |cluster, discovery| {
         discovery.refresh().await.map_err(CliError::new)?;
-        let kinds = kinds(args, namespace.as_deref(), cluster, discovery).await?;
+        let wanted =
+            WantedKinds { words: args.kind.clone().into_iter().collect(), watches_file: args.watches_file.clone() };
+        let kinds = wanted.find(namespace.as_deref(), cluster, discovery).await?;
         let mut found = Vec::new();
         for kind in &kinds {
             let listed = match &namespace {
@@ -52,7 +47,7 @@ pub(super) fn run(args: &ListArgs) -> Result<(), CliError> {
                 _ => cluster.list_all(kind, "").await,
             };
             match listed {
-                Ok(crs) => found.extend(crs.iter().map(|cr| entry(kind, cr))),
+                Ok(crs) => found.extend(crs.iter().map(|cr| summary(kind, cr))),
                 // The definition of another project may be gone now, or the user may not have the right to list this
                 // kind.
                 Err(e) if args.kind.is_none() && (e.is_forbidden() || e.is_not_found()) => {
@@ -76,65 +71,6 @@ pub(super) fn run(args: &ListArgs) -> Result<(), CliError> {
         print(&table(&rows(&found, args.all_namespaces, args.output.output == OutputFormat::Wide)));
         Ok(())
     })
-}
-
-/// The kinds to list.
-async fn kinds(
-    args: &ListArgs,
-    namespace: Option<&str>,
-    cluster: &Cluster,
-    discovery: &Discovery,
-) -> Result<Vec<Arc<Resource>>, CliError> {
-    if let Some(word) = &args.kind {
-        return Ok(vec![resource(word, discovery).await?]);
-    }
-    if let Some(file) = &args.watches_file {
-        let text = std::fs::read_to_string(file).map_err(|e| CliError(format!("{}: {e}", file.display())))?;
-        let base = std::env::current_dir().map_err(CliError::new)?;
-        let watches = watches::parse(&text, &base).map_err(|e| CliError(format!("{}: {e}", file.display())))?;
-        let served = watches.kinds.iter().filter_map(|kind| discovery.cached(&kind.gvk));
-        return Ok(served.collect());
-    }
-    served(namespace, cluster, discovery).await
-}
-
-/// The facts about a custom resource.
-fn entry(kind: &Resource, cr: &Value) -> Value {
-    let text = |pointer: &str| cr.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (chart, version) = name_and_version(text("/status/release/chart"));
-    let ready = Conditions::of_object(cr).get("Ready");
-    let (status, reason, message) = ready.map_or(("", "", ""), |c| (c.status(), c.reason(), c.message()));
-    let (state, pause) =
-        (state(cr), cr.pointer("/metadata/annotations").and_then(|a| a.get(names::PAUSE_REASON)?.as_str()));
-    let paused = pause.filter(|_| state == "Paused");
-    json!({
-        "namespace": text("/metadata/namespace"),
-        "name": text("/metadata/name"),
-        "kind": &*kind.gvk.kind,
-        "group": &*kind.gvk.group,
-        "chart": chart,
-        "version": version,
-        "release": text("/status/release/name"),
-        "revision": cr.pointer("/status/release/revision").cloned().unwrap_or_default(),
-        "state": state,
-        "ready": if status.is_empty() { "Unknown" } else { status },
-        "reason": if paused.is_some() { "Paused" } else { reason },
-        "message": paused.unwrap_or(message),
-        "created": text("/metadata/creationTimestamp"),
-    })
-}
-
-/// The state of a release, in one word.
-fn state(cr: &Value) -> &'static str {
-    let is = |name: &str| Conditions::of_object(cr).is_true(name);
-    match () {
-        () if cr.pointer("/metadata/deletionTimestamp").is_some() => "Uninstalling",
-        () if is("Paused") => "Paused",
-        () if is("Stalled") => "Stalled",
-        () if is("Ready") => "Ready",
-        () if cr.pointer("/status/conditions").is_none() => "Unseen",
-        () => "Progressing",
-    }
 }
 
 fn rows(found: &[Value], with_namespace: bool, is_wide: bool) -> Vec<Vec<String>> {
@@ -161,25 +97,4 @@ fn rows(found: &[Value], with_namespace: bool, is_wide: bool) -> Vec<Vec<String>
         row
     };
     std::iter::once(head.into_iter().map(str::to_owned).collect()).chain(found.iter().map(row)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::state;
-    use serde_json::json;
-
-    #[test]
-    fn the_state_is_what_matters_most() {
-        let cr = |conditions: &[(&str, &str)]| {
-            let conditions: Vec<_> =
-                conditions.iter().map(|(name, status)| json!({"type": name, "status": status})).collect();
-            json!({"metadata": {}, "status": {"conditions": conditions}})
-        };
-        assert_eq!(state(&cr(&[("Ready", "True"), ("Paused", "True")])), "Paused");
-        assert_eq!(state(&cr(&[("Ready", "False"), ("Stalled", "True")])), "Stalled");
-        assert_eq!(state(&cr(&[("Ready", "True"), ("Stalled", "False")])), "Ready");
-        assert_eq!(state(&cr(&[])), "Progressing");
-        assert_eq!(state(&json!({"metadata": {}})), "Unseen");
-        assert_eq!(state(&json!({"metadata": {"deletionTimestamp": "x"}})), "Uninstalling");
-    }
 }

@@ -33,6 +33,7 @@ mod sign;
 mod snapshot;
 mod status;
 mod template;
+mod ui;
 mod values;
 
 use crate::kind::go_bool;
@@ -232,6 +233,13 @@ const ENTRIES: &[Entry] = &[
         about: "List the custom resources of charts, with their releases",
         flags: list::ListArgs::augment_args,
         run: |matches, _| Ok(list::run(&list::ListArgs::from_arg_matches_mut(matches)?)),
+    },
+    Entry {
+        name: "ui",
+        aliases: &[],
+        about: "Show releases in a browser, with the rights of your kubeconfig",
+        flags: ui::UiArgs::augment_args,
+        run: |matches, _| Ok(ui::run(&ui::UiArgs::from_arg_matches_mut(matches)?)),
     },
     Entry {
         name: "diff",

@@ -392,6 +392,17 @@ impl Cluster {
         }
     }
 
+    /// The events about an object, by its uid. Those about a cluster-scoped object are in the namespace `default`.
+    pub async fn events_about(&self, namespace: Option<&str>, uid: &str) -> Result<Vec<Value>, ApiError> {
+        let namespace = namespace.unwrap_or("default");
+        let what = format!("list events in namespace {namespace}");
+        let params = kube::core::params::ListParams::default().fields(&format!("involvedObject.uid={uid}"));
+        let request = within(&what, &Resource::events(), Some(namespace))?.list(&params.limit(PAGE));
+        let request = request.map_err(|e| unsent(&what, &e))?;
+        let mut list: Value = self.send(request.map(Body::from), &what, false).await?;
+        Ok(list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
+    }
+
     /// Evicts a pod, but only the one with this uid. Returns `false` if a disruption budget does not allow it now.
     pub async fn evict(&self, pods: &Resource, id: &ObjectId, uid: &str) -> Result<bool, ApiError> {
         let what = describe("evict", id);

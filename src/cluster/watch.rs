@@ -53,10 +53,34 @@ pub struct Manner {
     pub back: Receiver<()>,
 }
 
-/// Watches until the API server no longer serves the kind, or the token is cancelled.
+/// The objects that a watch sees.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Selection<'a> {
+    /// A label selector.
+    pub labels: Option<&'a str>,
+    /// A field selector.
+    pub fields: Option<&'a str>,
+}
+
+/// Watches the objects with a label until the API server no longer serves the kind, or the token is cancelled.
 pub async fn watch<K, S>(
     api: Api<K>,
     selector: Option<&str>,
+    manner: Manner,
+    sink: &mut S,
+    stop: &CancellationToken,
+) -> End
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    S: Sink<K>,
+{
+    watch_selected(api, Selection { labels: selector, fields: None }, manner, sink, stop).await
+}
+
+/// The same for objects that are selected in another way.
+pub async fn watch_selected<K, S>(
+    api: Api<K>,
+    selection: Selection<'_>,
     Manner { mut streaming, mut back }: Manner,
     sink: &mut S,
     stop: &CancellationToken,
@@ -70,7 +94,8 @@ where
     let mut pause = Pause { next: FIRST_PAUSE, last: Instant::now(), back };
     loop {
         let mut config = Config::default().page_size(PAGE);
-        config.label_selector = selector.map(str::to_owned);
+        config.label_selector = selection.labels.map(str::to_owned);
+        config.field_selector = selection.fields.map(str::to_owned);
         if streaming {
             config = config.streaming_lists();
         }

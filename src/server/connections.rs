@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -21,8 +22,7 @@ use tokio_util::task::TaskTracker;
 const CONNECTIONS: usize = 256;
 /// The timeout of the handshake, and of the request's headers.
 const HEADERS: Duration = Duration::from_secs(10);
-/// The lifetime of a connection, which also limits the time to read the answer: one and a half times as long as
-/// Prometheus waits. Each second of it may cost the memory of one more text of the metrics.
+/// The lifetime of a connection of the operator: one and a half times as long as Prometheus waits. Each second of it may cost the memory of one more text of the metrics.
 const LIFETIME: Duration = Duration::from_secs(15);
 /// The maximum size of a request's headers in bytes. A token of a service account has two thousand.
 const HEADER_BYTES: usize = 16 << 10;
@@ -33,9 +33,35 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long current answers may take after the operator was stopped.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Serves HTTP/1.1 with one request per connection, and HTTP/2 if `http2` is set, until cancelled. Current answers are
-/// then completed.
-pub async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router, http2: bool, stop: CancellationToken) {
+/// The size of a part of a body in bytes. A connection copies what it is about to send: for a client that does not
+/// read, this is one part and not the whole text.
+const PIECE: usize = 16 << 10;
+
+/// How a port is served.
+#[derive(Clone)]
+pub struct Service {
+    /// Accepts handshakes, if TLS is used.
+    pub tls: Option<TlsAcceptor>,
+    /// Whether HTTP/2 is offered.
+    pub http2: bool,
+    /// The lifetime of a connection, which also limits the time to read the answer.
+    pub lifetime: Duration,
+}
+
+impl Default for Service {
+    fn default() -> Self {
+        Self { tls: None, http2: false, lifetime: LIFETIME }
+    }
+}
+
+/// The parts of a body, which share its memory.
+pub fn pieces(mut text: Bytes) -> impl Iterator<Item = Bytes> {
+    std::iter::from_fn(move || (!text.is_empty()).then(|| text.split_to(text.len().min(PIECE))))
+}
+
+/// Serves HTTP/1.1 with one request per connection, and HTTP/2 if the service offers it, until cancelled. Current
+/// answers are then completed.
+pub async fn serve(listener: TcpListener, service: Service, app: Router, stop: CancellationToken) {
     let (open, serving) = (Arc::new(Open::default()), TaskTracker::new());
     loop {
         let accepted = tokio::select! {
@@ -51,9 +77,10 @@ pub async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router,
             }
         };
         let place = Open::enter(&open);
-        let (tls, app, stop) = (tls.clone(), app.clone(), stop.clone());
+        let (service, app, stop) = (service.clone(), app.clone(), stop.clone());
         serving.spawn(async move {
-            let connection = tokio::time::timeout(LIFETIME, connection(stream, tls, app, http2, &stop));
+            let connection =
+                tokio::time::timeout(service.lifetime, connection(stream, service.tls, app, service.http2, &stop));
             tokio::select! {
                 () = place.closed.cancelled() => {}
                 _ = connection => {}
@@ -144,8 +171,21 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use super::{CONNECTIONS, Open};
+    use super::{Bytes, CONNECTIONS, Open, PIECE, pieces};
     use std::sync::Arc;
+
+    #[test]
+    fn a_text_is_sent_in_pieces_that_are_no_copies() {
+        let text = Bytes::from("metric 1\n".repeat(100_000));
+        let pieces: Vec<Bytes> = pieces(text.clone()).collect();
+        assert!(pieces.iter().all(|piece| (1..=PIECE).contains(&piece.len())));
+        assert_eq!(pieces.concat(), text);
+        let mut at = text.as_ptr();
+        for piece in pieces {
+            assert_eq!(piece.as_ptr(), at);
+            at = at.wrapping_add(piece.len());
+        }
+    }
 
     #[test]
     fn the_oldest_connection_gives_way() {

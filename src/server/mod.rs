@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::metrics::Metrics;
+use connections::Service;
 use guard::Guard;
 use page::Page;
 use tls::Certificate;
@@ -26,7 +27,7 @@ use tls::Certificate;
 /// recently.
 pub async fn serve_probes(listener: TcpListener, metrics: Arc<Metrics>, stop: CancellationToken) {
     let app = Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).with_state(metrics);
-    connections::serve(listener, None, app, false, stop).await;
+    connections::serve(listener, Service::default(), app, stop).await;
 }
 
 /// How the metrics are served.
@@ -48,7 +49,8 @@ pub async fn serve_metrics(listener: TcpListener, metrics: Arc<Metrics>, securit
         app = app.layer(axum::middleware::from_fn_with_state(guard, guard::guard));
     }
     let tls = security.certificate.map(|certificate| certificate.acceptor(security.http2));
-    connections::serve(listener, tls, app, security.http2, stop).await;
+    let service = Service { tls, http2: security.http2, ..Service::default() };
+    connections::serve(listener, service, app, stop).await;
 }
 
 /// Parses an address as controller-runtime does: `:8080`, `127.0.0.1:8080`; `0` disables the server.

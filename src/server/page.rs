@@ -9,15 +9,12 @@ use axum::body::{Body, Bytes};
 use futures::stream;
 use tokio::sync::Mutex;
 
+use super::connections::pieces;
 use crate::harm;
 use crate::telemetry::metrics::Metrics;
 
 /// How long a text is reused.
 const FRESH: Duration = Duration::from_secs(1);
-
-/// The size of a part of the text in bytes. A connection copies what it is about to send: for a client that does not
-/// read, this is one part and not the whole text.
-const PIECE: usize = 16 << 10;
 
 /// The text, and when it was created.
 pub struct Page {
@@ -56,30 +53,13 @@ pub fn body(text: Bytes) -> Body {
     Body::from_stream(stream::iter(pieces(text).map(Ok::<_, Infallible>)))
 }
 
-fn pieces(mut text: Bytes) -> impl Iterator<Item = Bytes> {
-    std::iter::from_fn(move || (!text.is_empty()).then(|| text.split_to(text.len().min(PIECE))))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, PIECE, Page, pieces};
+    use super::Page;
     use crate::telemetry::metrics::Metrics;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
-
-    #[test]
-    fn a_text_is_sent_in_pieces_that_are_no_copies() {
-        let text = Bytes::from("metric 1\n".repeat(100_000));
-        let pieces: Vec<Bytes> = pieces(text.clone()).collect();
-        assert!(pieces.iter().all(|piece| (1..=PIECE).contains(&piece.len())));
-        assert_eq!(pieces.concat(), text);
-        let mut at = text.as_ptr();
-        for piece in pieces {
-            assert_eq!(piece.as_ptr(), at);
-            at = at.wrapping_add(piece.len());
-        }
-    }
 
     #[tokio::test]
     async fn whoever_asks_within_a_second_is_given_the_same() {

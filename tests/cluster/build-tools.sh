@@ -18,7 +18,8 @@
 #   build-tools.sh gitops          what the tests beside Argo CD, Flux and Karmada need besides: what Argo CD shows, by its own package, kustomize-controller, and Karmada's engine of scripts
 #   build-tools.sh mail            a server of mail that shows what arrived
 #   build-tools.sh exporter        metrics of PHP-FPM, by plugins of Telegraf
-# The versions are pinned by tools/*/go.mod, and Azurite's by a package-lock.json. A program is built again when the file it comes from changes.
+#   build-tools.sh browser         what the tests of pages need besides: Chromium with its driver, and the rules of accessibility (axe-core)
+# The versions are pinned by tools/*/go.mod, and those of Azurite and axe-core by a package-lock.json. A program is built again when the file it comes from changes.
 # With FROM_PATH=1 a program on PATH is taken in place of one that is not built yet, when its version serves; tests never do that.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -72,24 +73,24 @@ build() {
 	echo "  $program: $((SECONDS - began)) s"
 }
 
-# Azurite is a program for Node: its package and what it needs, as the lock file has them
-build_azurite() {
-	local stamp out=$TOOLS/azurite began=$SECONDS
+# npm_package NAME: a package for Node or for a browser and what it needs, as the lock file has them
+npm_package() {
+	local name=$1 stamp out=$TOOLS/$1 began=$SECONDS
 	need node nodejs npm npm
-	stamp=$(cat "$here/tools/azurite/"*.json | sha256sum | cut -c1-16)
+	stamp=$(cat "$here/tools/$name/"*.json | sha256sum | cut -c1-16)
 	[ "$(cat "$out/.built-from" 2>/dev/null)" != "$stamp" ] || return 0
 	flock 9
 	[ "$(cat "$out/.built-from" 2>/dev/null)" != "$stamp" ] || { flock -u 9; return 0; }
-	echo "  azurite ..."
+	echo "  $name ..."
 	rm -rf "$out" "$out.new"
 	mkdir -p "$out.new"
-	cp "$here/tools/azurite/"{*.json,.npmrc} "$out.new"
+	cp "$here/tools/$name/"{*.json,.npmrc} "$out.new"
 	(cd "$out.new" && nice npm ci --omit=dev --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null) ||
-		{ echo "error: azurite could not be installed; the package registry of npm must be reachable" >&2; exit 1; }
+		{ echo "error: $name could not be installed; the package registry of npm must be reachable" >&2; exit 1; }
 	echo "$stamp" >"$out.new/.built-from"
 	mv "$out.new" "$out"
 	flock -u 9
-	echo "  azurite: $((SECONDS - began)) s"
+	echo "  $name: $((SECONDS - began)) s"
 }
 
 build_helm() {
@@ -125,7 +126,7 @@ backup)
 	build etcd etcdutl go.etcd.io/etcd/etcdutl/v3 "-s -w"
 	build etcd35 etcdutl-3.5 go.etcd.io/etcd/etcdutl/v3 "-s -w"
 	build versitygw versitygw github.com/versity/versitygw/cmd/versitygw "-s -w"
-	build_azurite ;;
+	npm_package azurite ;;
 issuer) build cert-manager cert-manager github.com/cert-manager/cert-manager/cmd/controller "-s -w" ;;
 metrics)
 	# Without service discovery, which nothing here asks for, it is a third of the size.
@@ -152,5 +153,8 @@ gitops)
 	build karmada karmada-lua . "-s -w" ;;
 mail) build mailpit mailpit github.com/axllent/mailpit "-s -w" ;;
 exporter) build phpfpm-exporter phpfpm-exporter . "-s -w" ;;
-*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, signatures, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk, walk, traces, gitops, mail or exporter" >&2; exit 2 ;;
+browser)
+	need chromium chromium chromedriver chromium-driver
+	npm_package axe ;;
+*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, signatures, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk, walk, traces, gitops, mail, exporter or browser" >&2; exit 2 ;;
 esac; done

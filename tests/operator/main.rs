@@ -8,6 +8,7 @@ mod argocd;
 mod attempts;
 mod bad_input;
 mod before_deletion;
+mod browser_pages;
 mod chaos;
 mod clusters;
 mod commands;
@@ -63,10 +64,11 @@ mod tenants;
 mod traces;
 mod trust;
 mod typed;
+mod ui;
 mod values;
 mod versions;
 
 #[path = "../support/mod.rs"]
 mod support;
 
-use support::{agents, harness, kubelet, node, writer};
+use support::{agents, browser, harness, kubelet, node, writer};

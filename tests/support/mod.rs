@@ -4,6 +4,7 @@
 
 pub mod agents;
 pub mod api;
+pub mod browser;
 pub mod charts;
 pub mod database;
 pub mod harness;

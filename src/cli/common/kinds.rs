@@ -1,13 +1,14 @@
 //! The kinds of charts: those of a watches file, and those that a cluster serves.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::error::CliError;
 use super::line::line;
+use super::target::resource;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::error::ApiError;
@@ -29,6 +30,36 @@ pub fn kinds(file: Option<&Path>, gvk: &Gvk) -> Result<Vec<Kind>, CliError> {
         (entry.to_string(), "the kind".to_owned())
     };
     Ok(watches::parse(&text, &base).map_err(|e| CliError(format!("{name}: {e}")))?.kinds)
+}
+
+/// The kinds that a command is about.
+#[derive(Clone, Debug, Default)]
+pub struct WantedKinds {
+    /// Kinds that the user named, as kubectl takes them.
+    pub words: Vec<String>,
+    /// A watches.yaml with the kinds, if no kind was named.
+    pub watches_file: Option<PathBuf>,
+}
+
+impl WantedKinds {
+    /// The kinds that the API server serves: those that were named, those of the watches file, or all of charts.
+    pub async fn find(
+        &self,
+        namespace: Option<&str>,
+        cluster: &Cluster,
+        discovery: &Discovery,
+    ) -> Result<Vec<Arc<Resource>>, CliError> {
+        if !self.words.is_empty() {
+            let mut found = Vec::with_capacity(self.words.len());
+            for word in &self.words {
+                found.push(resource(word, discovery).await?);
+            }
+            return Ok(found);
+        }
+        let Some(file) = &self.watches_file else { return served(namespace, cluster, discovery).await };
+        let found = kinds(Some(file), &Gvk::new("", "", ""))?;
+        Ok(found.iter().filter_map(|kind| discovery.cached(&kind.gvk)).collect())
+    }
 }
 
 /// The kinds of charts: those whose definition has the category of `tillerman crd`, and those of releases.

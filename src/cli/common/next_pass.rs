@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kube::Config;
 use serde_json::Value;
 
 use super::connect::ConnectArgs;
@@ -11,7 +12,6 @@ use super::error::CliError;
 use super::kinds::kinds;
 use super::line::line;
 use super::release::{is_label_value, release_of};
-use super::server::Server;
 use super::stored::{as_stored, whole_numbers};
 use super::target::{Target, two_words};
 use crate::chart;
@@ -63,12 +63,13 @@ pub fn ask(args: &AskArgs) -> Result<Preview, CliError> {
     });
     let (target, changed, release, chart) = found?;
     let kinds = kinds(args.watches_file.as_deref(), &target.resource.gvk)?;
-    asked(&server, kinds, &target, chart, release.0, changed)
+    let config = server.config().clone();
+    server.block_on(async |_, _| asked(config, kinds, &target, chart, release.0, changed).await)
 }
 
 /// Asks about one custom resource.
-pub fn asked(
-    server: &Server,
+pub async fn asked(
+    config: Config,
     kinds: Vec<Kind>,
     target: &Target,
     chart: Option<Arc<Loaded>>,
@@ -87,8 +88,7 @@ pub fn asked(
         release_namespace,
         changed,
     };
-    let config = server.config().clone();
-    server.block_on(async |_, _| preview(wanted, config).await).map_err(|why| CliError(line(&why)))
+    preview(wanted, config).await.map_err(|why| CliError(line(&why)))
 }
 
 /// Reads a custom resource from a file.
@@ -153,7 +153,9 @@ async fn chart(
     if !exists {
         return Err(no_release());
     }
-    recorded(release, cluster).await.map(Arc::new).map(Some)
+    let (chart, note) = recorded(release, cluster).await?;
+    eprintln!("note: {note}");
+    Ok(Some(Arc::new(chart)))
 }
 
 /// The remedy if there is no chart.
@@ -163,8 +165,11 @@ fn no_release() -> CliError {
     CliError(format!("there is no release yet: {GIVE}"))
 }
 
-/// The chart in the record of the newest revision of a release: namespace and name.
-pub async fn recorded((namespace, release): &(String, String), cluster: &Cluster) -> Result<Loaded, CliError> {
+/// The chart in the record of the newest revision of a release (namespace and name), and a note about it for the reader.
+pub async fn recorded(
+    (namespace, release): &(String, String),
+    cluster: &Cluster,
+) -> Result<(Loaded, String), CliError> {
     if !is_label_value(release) {
         return Err(no_release());
     }
@@ -180,9 +185,8 @@ pub async fn recorded((namespace, release): &(String, String), cluster: &Cluster
         // The chart counts as the one that the operator has.
         loaded.digest = digest.to_string();
     }
-    eprintln!(
-        "note: with the chart in the record of revision {revision}, and without the settings of the kind in \
-         watches.yaml"
+    let note = format!(
+        "with the chart in the record of revision {revision}, and without the settings of the kind in watches.yaml"
     );
-    Ok(loaded)
+    Ok((loaded, note))
 }

@@ -1,12 +1,14 @@
 //! The release of a custom resource, and its revisions.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::error::CliError;
 use super::line::line;
+use crate::chart::Values;
 use crate::cluster::client::Cluster;
 use crate::names;
 use crate::reconcile::history::{Kept, history};
+use crate::release::changes::changed_names;
 
 /// The release of a custom resource: namespace and name. The status says it once there is one; before, annotations do.
 pub fn release_of(cr: &Value) -> (String, String) {
@@ -39,6 +41,42 @@ pub async fn revisions(cr: &Value, cluster: &Cluster) -> Result<Vec<Kept>, CliEr
         return Err(CliError(line(&format!("release {release} in namespace {namespace} belongs to {owner}"))));
     }
     Ok(kept)
+}
+
+/// The facts about revisions, as `tillerman history -o json` prints them.
+pub fn entries(kept: &[Kept]) -> Vec<Value> {
+    let mut before: Option<Values> = None;
+    let mut entries = Vec::with_capacity(kept.len());
+    for Kept { revision, record } in kept {
+        let at = jiff::Timestamp::from_second(revision.at).map(|at| at.to_string()).unwrap_or_default();
+        let mut entry = json!({"revision": revision.revision, "updated": at, "status": revision.status.as_str()});
+        match record {
+            Ok(record) => {
+                let (chart, config) = (record.chart(), record.config());
+                if let Some(at) = record.last_deployed().and_then(|at| at.parse::<jiff::Timestamp>().ok()) {
+                    entry["updated"] = at.round(jiff::Unit::Second).unwrap_or(at).to_string().into();
+                }
+                let changed = before.as_ref().map(|before| changed_names(before, &config));
+                entry["chart"] = format!("{}-{}", chart.name, chart.version).into();
+                entry["appVersion"] = chart.app_version.into();
+                entry["description"] = record.description().into();
+                entry["changedValues"] = changed.into();
+                before = Some(config);
+            }
+            Err(why) => {
+                entry["description"] = format!("the record cannot be read: {why}").into();
+                before = None;
+            }
+        }
+        entries.push(entry);
+    }
+    // The values of the oldest revision are all new, if it is the first; if not, its changes are unknown.
+    if let (Some(entry), Some(Kept { revision, record: Ok(record) })) = (entries.first_mut(), kept.first())
+        && revision.revision == 1
+    {
+        entry["changedValues"] = changed_names(&Map::new(), &record.config()).into();
+    }
+    entries
 }
 
 #[cfg(test)]

@@ -50,6 +50,11 @@ impl Server {
         &self.config
     }
 
+    /// The client and the APIs, for work that outlives a call.
+    pub fn parts(&self) -> (Cluster, Arc<Discovery>) {
+        (self.cluster.clone(), Arc::clone(&self.discovery))
+    }
+
     /// Runs what asks more of the server.
     pub fn block_on<T>(&self, ask: impl AsyncFnOnce(&Cluster, &Discovery) -> T) -> T {
         self.runtime.block_on(ask(&self.cluster, &self.discovery))

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// A line, and the lines below it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub struct TreeNode {
     /// Its kind and name.
     pub name: String,

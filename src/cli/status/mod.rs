@@ -1,8 +1,5 @@
 //! `tillerman status`: a release as a tree, from what its custom resource says of it and from the pods of its workloads.
 
-mod rollouts;
-mod tree;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,15 +7,14 @@ use serde_json::Value;
 
 use crate::cli::common::cluster_args::ClusterArgs;
 use crate::cli::common::error::CliError;
+use crate::cli::common::rollouts;
 use crate::cli::common::server::Server;
+use crate::cli::common::status_tree::tree_of;
 use crate::cli::common::target::resource;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::{Discovery, Resource};
-use crate::cluster::error::ApiError;
-use crate::cluster::readiness::pod_selector;
-use crate::object::{Gvk, ObjectId};
+use crate::object::ObjectId;
 use crate::release::secret::Revision;
-use tree::Pods;
 
 /// How often `--watch` looks.
 const LOOK: Duration = Duration::from_secs(2);
@@ -53,7 +49,7 @@ pub(super) fn run(args: &StatusArgs) -> Result<(), CliError> {
         let mut last = String::new();
         loop {
             let text = match &found {
-                Some((resource, id)) => look(resource, id, cluster).await?,
+                Some((resource, id)) => tree_of(&read(resource, id, cluster).await?, cluster).await.to_string(),
                 None => rollouts::look(&namespace, cluster).await?,
             };
             if text != last {
@@ -107,27 +103,7 @@ async fn find(
     Ok((resource, id))
 }
 
-/// The tree of a custom resource, as text.
-async fn look(resource: &Resource, id: &ObjectId, cluster: &Cluster) -> Result<String, CliError> {
+async fn read(resource: &Resource, id: &ObjectId, cluster: &Cluster) -> Result<Value, CliError> {
     let cr = cluster.get(resource, id).await.map_err(CliError::new)?;
-    let Some(cr) = cr else {
-        return Err(CliError::new(format!("there is no {id}")));
-    };
-    let mut pods = Pods::new();
-    for (kind, namespace, name) in tree::workloads(&cr) {
-        let found = pods_of(kind, &namespace, &name, cluster).await;
-        let found = found.map_err(|e| e.to_string());
-        pods.insert((kind.to_owned(), namespace, name), found);
-    }
-    Ok(tree::tree(&cr, &pods).to_string())
-}
-
-async fn pods_of(kind: &str, namespace: &str, name: &str, cluster: &Cluster) -> Result<Vec<Value>, ApiError> {
-    let (group, plural) = if kind == "Job" { ("batch", "jobs".into()) } else { ("apps", kind.to_lowercase() + "s") };
-    let workload = Resource { gvk: Gvk::new(group, "v1", kind), plural: plural.into(), namespaced: true };
-    let id = ObjectId { gvk: workload.gvk.clone(), namespace: Some(namespace.into()), name: name.into() };
-    let Some(object) = cluster.get(&workload, &id).await? else { return Ok(Vec::new()) };
-    let Some(selector) = pod_selector(&workload.gvk, &object) else { return Ok(Vec::new()) };
-    let pods = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
-    cluster.list(&pods, namespace, &selector).await
+    cr.ok_or_else(|| CliError::new(format!("there is no {id}")))
 }

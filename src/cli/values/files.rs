@@ -7,14 +7,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::layers::{SourceObjects, layers, sources};
-use super::{Subject, ValuesArgs};
+use super::ValuesArgs;
 use crate::chart;
 use crate::cli::common::error::CliError;
 use crate::cli::common::fields::text;
 use crate::cli::common::kinds::kinds;
 use crate::cli::common::next_pass::read;
 use crate::cli::common::release::release_of;
+use crate::cli::common::values::Subject;
+use crate::cli::common::values::layers::{SourceObjects, layers, sources};
 use crate::kind::Kind;
 use crate::kind::values_from::SourceKind;
 use crate::object::{Gvk, parse_manifest};

@@ -1,28 +1,24 @@
 //! `tillerman values`: the values of a release, and the source of each.
 
 mod files;
-mod layers;
-mod live;
 mod objects;
-mod paths;
-mod rows;
 mod why;
 
 use std::path::PathBuf;
 
-use crate::chart::Chart;
 use crate::cli::common::connect::ConnectArgs;
 use crate::cli::common::error::CliError;
 use crate::cli::common::line::line;
 use crate::cli::common::output::{OutputArgs, OutputFormat};
 use crate::cli::common::streams::print;
 use crate::cli::common::table::table;
+use crate::cli::common::target::{Target, two_words};
+use crate::cli::common::values::rows::{Describer, rows_json, table_rows};
+use crate::cli::common::values::{Subject, live, paths};
 use crate::lint::unread;
 use crate::render::provenance::{EffectiveValue, ValueTrace};
 use crate::render::{Diagnostic, Options};
-use layers::Layers;
 use objects::{ValueChange, touched};
-use rows::{Describer, rows_json, table_rows};
 
 /// Arguments of `tillerman values`.
 #[derive(Debug, clap::Args)]
@@ -61,19 +57,11 @@ pub(super) struct ValuesArgs {
     connect: ConnectArgs,
 }
 
-/// A chart and the values that a custom resource gives it.
-struct Subject {
-    chart: Chart,
-    layers: Layers,
-    /// The release: namespace and name.
-    release: (String, String),
-}
-
 /// Prints the values.
 pub(super) fn run(args: &ValuesArgs) -> Result<(), CliError> {
     let subject = match files::chart_path(args) {
         Some(path) => files::subject(args, &path)?,
-        None => live::subject(args)?,
+        None => live_subject(args)?,
     };
     for note in &subject.layers.notes {
         eprintln!("note: {}", line(note));
@@ -102,11 +90,18 @@ pub(super) fn run(args: &ValuesArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-impl Subject {
-    /// The error of a merge or a rendering, without secrets.
-    fn failed(&self, error: &Diagnostic) -> CliError {
-        CliError(line(&self.layers.clean(&error.to_string())))
-    }
+/// Reads the custom resource that the arguments name.
+fn live_subject(args: &ValuesArgs) -> Result<Subject, CliError> {
+    let (kind, name) = two_words(&args.what)?;
+    let server = args.connect.connect()?;
+    let namespace = args.connect.namespace();
+    server.block_on(async |cluster, discovery| {
+        discovery.refresh().await.map_err(CliError::new)?;
+        let target = Target::find(kind, name, &namespace, discovery).await?;
+        let cr = target.get(cluster).await?;
+        let kind = live::kind_of(args.watches_file.as_deref(), &target.resource.gvk)?;
+        live::subject(&cr, kind.as_ref(), args.chart.as_deref(), cluster).await
+    })
 }
 
 /// The values that no template reads.

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::Subject;
-use super::paths::{joined, keys};
-use super::rows::cut;
 use crate::chart::lines::at;
 use crate::chart::{Values, values};
 use crate::cli::common::error::CliError;
 use crate::cli::common::line::line;
+use crate::cli::common::values::Subject;
+use crate::cli::common::values::paths::{joined, keys};
+use crate::cli::common::values::rows::cut;
 use crate::mask::MASK;
 use crate::object::{Object, parse_manifest};
 use crate::render::{Capabilities, Options, Release, render};

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::paths::joined;
-use super::rows::{Describer, cut, source_json};
 use crate::cli::common::line::line;
+use crate::cli::common::values::paths::joined;
+use crate::cli::common::values::rows::{Describer, cut, source_json};
 use crate::render::Diagnostic;
 use crate::render::provenance::{EffectiveValue, ValueTrace};
 

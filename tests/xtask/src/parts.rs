@@ -119,7 +119,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "cluster",
         about: "tests on a real API server",
-        tools: &["control-plane", "sources", "members", "mail"],
+        tools: &["control-plane", "sources", "members", "mail", "browser"],
         release: false,
         alone: false,
         compiles: false,

@@ -13,7 +13,7 @@ use crate::render::provenance::{ChartPosition, EffectiveValue, ValueOrigin, Valu
 
 /// The source of a value, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Described {
+pub struct Described {
     /// The kind of the source: `default`, `dependency's default`, `parent's override`, `import`, `global`, or a field of the operator.
     pub word: &'static str,
     /// The document, with the line or the path.
@@ -25,19 +25,19 @@ pub(super) struct Described {
 }
 
 /// Describes sources; remembers the lines of files.
-pub(super) struct Describer<'t> {
+pub struct Describer<'t> {
     trace: &'t ValueTrace<'t>,
     layers: &'t Layers,
     lines: HashMap<Vec<usize>, BTreeMap<Vec<String>, usize>>,
 }
 
 impl<'t> Describer<'t> {
-    pub(super) fn new(trace: &'t ValueTrace<'t>, layers: &'t Layers) -> Self {
+    pub fn new(trace: &'t ValueTrace<'t>, layers: &'t Layers) -> Self {
         Self { trace, layers, lines: HashMap::new() }
     }
 
     /// The source of a value at a path.
-    pub(super) fn describe(&mut self, path: &[String], origin: &ValueOrigin) -> Described {
+    pub fn describe(&mut self, path: &[String], origin: &ValueOrigin) -> Described {
         match &origin.source {
             ValueSource::Layer(number) => {
                 let name = &self.layers.names[*number];
@@ -60,7 +60,7 @@ impl<'t> Describer<'t> {
     }
 
     /// A value as it may be shown: none out of a Secret.
-    pub(super) fn shown(&self, path: &[String], value: &Value, from: &Described) -> Value {
+    pub fn shown(&self, path: &[String], value: &Value, from: &Described) -> Value {
         // A list may have items of several layers.
         if from.is_secret || value.is_array() && self.layers.is_secret_at(path) { MASK.into() } else { plain(value) }
     }
@@ -92,13 +92,13 @@ fn word(charts: &ChartPosition, path: &[String], position: &[usize], source: &[S
 }
 
 /// Whether a value is a dependency's copy of a global one.
-pub(super) fn is_copy(charts: &ChartPosition, path: &[String]) -> bool {
+pub fn is_copy(charts: &ChartPosition, path: &[String]) -> bool {
     let depth = charts.owners(path).len() - 1;
     depth > 0 && path.get(depth).is_some_and(|key| key == "global")
 }
 
 /// The rows of a table, without the copies of global values, unless all are wanted.
-pub(super) fn table_rows(rows: &[EffectiveValue], describer: &mut Describer<'_>, all: bool) -> Vec<Vec<String>> {
+pub fn table_rows(rows: &[EffectiveValue], describer: &mut Describer<'_>, all: bool) -> Vec<Vec<String>> {
     let head = ["VALUE", "EFFECTIVE", "SOURCE", "PLACE"].map(str::to_owned).to_vec();
     let wanted = rows.iter().filter(|row| all || !is_copy(&describer.trace.charts, &row.path)).collect::<Vec<_>>();
     let row = |row: &EffectiveValue| {
@@ -113,7 +113,7 @@ pub(super) fn table_rows(rows: &[EffectiveValue], describer: &mut Describer<'_>,
 const WIDEST: usize = 40;
 
 /// A text that is cut where it is too long for a table.
-pub(super) fn cut(text: &str) -> String {
+pub fn cut(text: &str) -> String {
     match text.char_indices().nth(WIDEST) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -121,13 +121,13 @@ pub(super) fn cut(text: &str) -> String {
 }
 
 /// The source of a value as JSON.
-pub(super) fn source_json(from: &Described) -> Value {
+pub fn source_json(from: &Described) -> Value {
     let (file, line) = from.line.as_ref().map_or((None, None), |(file, line)| (Some(file), *line));
     json!({"source": from.word, "place": from.place, "file": file, "line": line, "secret": from.is_secret})
 }
 
 /// All values as JSON.
-pub(super) fn rows_json(rows: &[EffectiveValue], describer: &mut Describer<'_>) -> Value {
+pub fn rows_json(rows: &[EffectiveValue], describer: &mut Describer<'_>) -> Value {
     let row = |row: &EffectiveValue| {
         let from = describer.describe(&row.path, &row.origin);
         let mut entry = source_json(&from);

@@ -1,21 +1,25 @@
-//! The tree that is printed.
+//! A release as a tree: the facts that `tillerman status` and the page of a release show.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::cli::common::fields::{list, text};
-use crate::cli::common::running::plan;
-use crate::cli::common::tree::TreeNode;
-use crate::cluster::readiness::pod_reason;
+use super::fields::{list, text};
+use super::running::plan;
+use super::tree::TreeNode;
+use crate::cluster::client::Cluster;
+use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
+use crate::cluster::readiness::{pod_reason, pod_selector};
 use crate::object::conditions::{Condition, Conditions};
+use crate::object::{Gvk, ObjectId};
 use crate::plan::reasons::{Polarity, polarity};
 
 /// Pods by kind, namespace and name of their workload; or why they are unknown.
-pub type Pods = BTreeMap<(String, String, String), Result<Vec<Value>, String>>;
+type Pods = BTreeMap<(String, String, String), Result<Vec<Value>, String>>;
 
 /// Kind, namespace and name of the workloads of a custom resource that have pods.
-pub fn workloads(cr: &Value) -> Vec<(&str, String, String)> {
+fn workloads(cr: &Value) -> Vec<(&str, String, String)> {
     let of_release = release_namespace(cr);
     let entry = |resource| {
         let kind = text(resource, "kind");
@@ -31,8 +35,29 @@ fn release_namespace(cr: &Value) -> &str {
     told.or_else(|| cr.pointer("/metadata/namespace")?.as_str()).unwrap_or_default()
 }
 
+/// The tree of a custom resource, with the pods of its workloads, which are read now.
+pub async fn tree_of(cr: &Value, cluster: &Cluster) -> TreeNode {
+    let mut pods = Pods::new();
+    for (kind, namespace, name) in workloads(cr) {
+        let found = pods_of(kind, &namespace, &name, cluster).await;
+        let found = found.map_err(|e| e.to_string());
+        pods.insert((kind.to_owned(), namespace, name), found);
+    }
+    tree(cr, &pods)
+}
+
+async fn pods_of(kind: &str, namespace: &str, name: &str, cluster: &Cluster) -> Result<Vec<Value>, ApiError> {
+    let (group, plural) = if kind == "Job" { ("batch", "jobs".into()) } else { ("apps", kind.to_lowercase() + "s") };
+    let workload = Resource { gvk: Gvk::new(group, "v1", kind), plural: plural.into(), namespaced: true };
+    let id = ObjectId { gvk: workload.gvk.clone(), namespace: Some(namespace.into()), name: name.into() };
+    let Some(object) = cluster.get(&workload, &id).await? else { return Ok(Vec::new()) };
+    let Some(selector) = pod_selector(&workload.gvk, &object) else { return Ok(Vec::new()) };
+    let pods = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
+    cluster.list(&pods, namespace, &selector).await
+}
+
 /// The tree of a custom resource.
-pub fn tree(cr: &Value, pods: &Pods) -> TreeNode {
+fn tree(cr: &Value, pods: &Pods) -> TreeNode {
     let mut root = TreeNode::new(title(cr), "", "");
     let conditions = Conditions::of_object(cr);
     let observed = cr.pointer("/status/observedGeneration");

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 
+use super::super::error::CliError;
+use super::super::fields::{list, text as field};
 use super::paths::joined;
 use crate::bounds;
 use crate::chart::{Values, values};
-use crate::cli::common::error::CliError;
-use crate::cli::common::fields::{list, text as field};
 use crate::kind::allow::describe;
 use crate::kind::values_from::{self, SourceKind, ValuesFrom};
 use crate::kind::{Kind, depends_on};
@@ -18,7 +18,7 @@ use crate::render::provenance::GivenValues;
 
 /// The document that gives a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum LayerName {
+pub enum LayerName {
     /// A Secret or a `ConfigMap`.
     Source(ValuesFrom),
     /// The status of another custom resource: its kind and name.
@@ -31,7 +31,7 @@ pub(super) enum LayerName {
 
 impl LayerName {
     /// The name of the field that gives the layer.
-    pub(super) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self {
             Self::Source(_) => "valuesFrom",
             Self::Status(_) => "dependsOn",
@@ -41,7 +41,7 @@ impl LayerName {
     }
 
     /// The place of a value in the layer.
-    pub(super) fn place(&self, path: &[String]) -> String {
+    pub fn place(&self, path: &[String]) -> String {
         match self {
             Self::Source(source) => format!("{source}, key {}", source.key),
             Self::Status(other) => format!("status of {other}"),
@@ -51,16 +51,16 @@ impl LayerName {
     }
 
     /// Whether the values of the layer are never shown.
-    pub(super) fn is_secret(&self) -> bool {
+    pub fn is_secret(&self) -> bool {
         matches!(self, Self::Source(source) if source.kind == SourceKind::Secret)
     }
 }
 
 /// The objects that sources name; `None` for an object that does not exist.
-pub(super) type SourceObjects = HashMap<(SourceKind, String), Option<Value>>;
+pub type SourceObjects = HashMap<(SourceKind, String), Option<Value>>;
 
 /// The values of a custom resource and its kind.
-pub(super) struct Layers {
+pub struct Layers {
     /// The documents, in the order of the layers.
     pub names: Vec<LayerName>,
     /// The values.
@@ -73,19 +73,29 @@ pub(super) struct Layers {
 
 impl Layers {
     /// A text of the renderer, without secrets.
-    pub(super) fn clean(&self, text: &str) -> String {
+    pub fn clean(&self, text: &str) -> String {
         self.masks.clean(&(), text)
     }
 
+    /// Adds secrets that texts about the release may quote.
+    pub fn learn(&self, secrets: Secrets) {
+        self.masks.learn(&(), secrets);
+    }
+
+    /// A document without secrets, whose lines all stay; `None` if too much of it is secret.
+    pub fn replace(&self, text: &str) -> Option<String> {
+        self.masks.replace(&(), text)
+    }
+
     /// A field of an object, without secrets.
-    pub(super) fn clean_value(&self, value: &Value) -> Value {
+    pub fn clean_value(&self, value: &Value) -> Value {
         let mut value = value.clone();
         self.masks.clean_value(&(), &mut value);
         value
     }
 
     /// Whether a layer that must not be shown has a value at a path, above it or below it.
-    pub(super) fn is_secret_at(&self, path: &[String]) -> bool {
+    pub fn is_secret_at(&self, path: &[String]) -> bool {
         let touches = |values: &Values| {
             let mut values = values;
             for key in path {
@@ -102,7 +112,7 @@ impl Layers {
 }
 
 /// The sources of a kind and of a custom resource, in the order of precedence.
-pub(super) fn sources(cr: &Value, kind: Option<&Kind>, notes: &mut Vec<String>) -> Result<Vec<ValuesFrom>, CliError> {
+pub fn sources(cr: &Value, kind: Option<&Kind>, notes: &mut Vec<String>) -> Result<Vec<ValuesFrom>, CliError> {
     let mut sources = kind.map(|kind| kind.values_from.clone()).unwrap_or_default();
     if let Some(text) = annotations(cr, kind, notes).get(values_from::ANNOTATION) {
         let wrong = |why| CliError(format!("annotation {}: {why}", values_from::ANNOTATION));
@@ -124,7 +134,7 @@ fn annotations<'v>(cr: &'v Value, kind: Option<&Kind>, notes: &mut Vec<String>) 
 }
 
 /// Reads the layers.
-pub(super) fn layers(
+pub fn layers(
     cr: &Value,
     kind: Option<&Kind>,
     sources: Vec<ValuesFrom>,

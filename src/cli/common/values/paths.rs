@@ -1,7 +1,7 @@
 //! Paths of values as text: keys with dots between them, and `\.` for a dot in a key.
 
 /// The keys of a path.
-pub(super) fn keys(path: &str) -> Vec<String> {
+pub fn keys(path: &str) -> Vec<String> {
     let (mut keys, mut key) = (Vec::new(), String::new());
     let mut letters = path.chars();
     while let Some(letter) = letters.next() {
@@ -16,7 +16,7 @@ pub(super) fn keys(path: &str) -> Vec<String> {
 }
 
 /// The path of keys.
-pub(super) fn joined(keys: &[String]) -> String {
+pub fn joined(keys: &[String]) -> String {
     keys.iter().map(|key| key.replace('\\', "\\\\").replace('.', "\\.")).collect::<Vec<_>>().join(".")
 }
 

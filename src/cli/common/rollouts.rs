@@ -1,10 +1,12 @@
-//! `tillerman status --rollouts`: how far the roll-outs of charts are, from the Secrets in which an operator keeps the charts.
+//! How far the roll-outs of charts are, from the Secrets in which an operator keeps the charts: what `tillerman status --rollouts` and the page
+//! of roll-outs show.
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::cli::common::error::CliError;
+use super::error::CliError;
+use super::line::line;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::names;
@@ -13,14 +15,25 @@ const HEAD: [&str; 9] = ["KIND", "CHART", "PHASE", "TOTAL", "READY", "MOVING", "
 
 /// The roll-outs of the operator of a namespace, as text.
 pub async fn look(namespace: &str, cluster: &Cluster) -> Result<String, CliError> {
-    let secrets = cluster.list(&Resource::secrets(), namespace, names::KEPT_CHART_OF).await.map_err(CliError::new)?;
-    Ok(table(&secrets).unwrap_or_else(|| {
+    Ok(table(&secrets(namespace, cluster).await?).unwrap_or_else(|| {
         format!("no roll-out in namespace {namespace}: no kind of an operator there has rollout in watches.yaml\n")
     }))
 }
 
-/// The newest report of each kind; `None` when there is none.
-fn table(secrets: &[Value]) -> Option<String> {
+/// The same as a document.
+pub async fn document(namespace: &str, cluster: &Cluster) -> Result<Value, CliError> {
+    let secrets = secrets(namespace, cluster).await?;
+    let entry = |(kind, _, report): (&str, &str, Value)| json!({"kind": kind, "report": report});
+    Ok(json!({"rollouts": reports(&secrets).into_iter().map(entry).collect::<Vec<_>>()}))
+}
+
+async fn secrets(namespace: &str, cluster: &Cluster) -> Result<Vec<Value>, CliError> {
+    let found = cluster.list(&Resource::secrets(), namespace, names::KEPT_CHART_OF).await;
+    found.map_err(|e| CliError(line(&e.whole())))
+}
+
+/// The newest report of each kind, with the kind and the time of its Secret.
+fn reports(secrets: &[Value]) -> Vec<(&str, &str, Value)> {
     let mut reports: Vec<(&str, &str, Value)> = secrets
         .iter()
         .filter_map(|secret| {
@@ -32,6 +45,12 @@ fn table(secrets: &[Value]) -> Option<String> {
         .collect();
     reports.sort_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
     reports.dedup_by(|a, b| a.0 == b.0);
+    reports
+}
+
+/// The newest report of each kind; `None` when there is none.
+fn table(secrets: &[Value]) -> Option<String> {
+    let reports = reports(secrets);
     let cell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let row = |(kind, _, report): &(&str, &str, Value)| {
         let fields = ["chart", "phase", "total", "ready", "moving", "waiting", "failed", "left"];
