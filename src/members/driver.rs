@@ -128,6 +128,7 @@ pub enum ActionOutcome {
 
 /// How the operator treats the stateful sets of a driver.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate fact")]
 pub struct DriverProfile {
     /// Its name in `spec.driver` of a Members document. The name of a driver of your own is a domain and a name, as in
     /// `example.com/database`.

@@ -22,6 +22,7 @@ use crate::members::driver::{
     NeededSecret, RestPeriod,
 };
 use crate::members::operator::Operator;
+use crate::members::secret::Secret;
 use crate::members::workload::{PodPhase, Workload, WorkloadTarget};
 
 /// Keys of the `ConfigMap`, which are environment variables of etcd.
@@ -82,7 +83,7 @@ impl MemberDriver for Etcd {
     }
 
     fn connect(document: EtcdDocument, with: &Connection, _: Arc<()>) -> Result<Self, String> {
-        let tls = with.secrets.get(TLS).map(|secret| secret.tls()).transpose()?;
+        let tls = with.secrets.get(TLS).map(Secret::tls).transpose()?;
         let user =
             with.secrets.get(AUTH).map(|secret| Ok::<_, String>((secret.text("username")?, secret.text("password")?)));
         let access = Access { tls, user: user.transpose()?, timeout: TIMEOUT };

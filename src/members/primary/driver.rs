@@ -23,6 +23,7 @@ use crate::members::driver::{
     NeededSecret, RestPeriod, Shown, Sight,
 };
 use crate::members::operator::Operator;
+use crate::members::secret::Secret;
 use crate::members::workload::{PodPhase, Workload, WorkloadTarget};
 
 /// Keys of the `ConfigMap`, which are environment variables of the agents.
@@ -99,7 +100,7 @@ impl MemberDriver for Primary {
     }
 
     fn connect(document: PrimaryDocument, with: &Connection, memory: Arc<Refusals>) -> Result<Self, String> {
-        let tls = with.secrets.get(TLS).map(|secret| secret.tls()).transpose()?;
+        let tls = with.secrets.get(TLS).map(Secret::tls).transpose()?;
         let name = document.tls_secret.unwrap_or_default();
         Ok(Self {
             settings: document.settings,

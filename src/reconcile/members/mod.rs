@@ -218,7 +218,7 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
     for set in &members.sets {
         ctx.watching.members.leave(&observed.key, &set.name);
         let found = ctx.drivers.find(set.driver.as_str());
-        let driver = found.as_ref().ok().map(|driver| driver.as_ref());
+        let driver = found.as_ref().ok().map(AsRef::as_ref);
         let profile = driver.map_or(&UNKNOWN, AnyDriver::profile);
         let there = look::read_workload(observed, set, profile.creates, ctx).await?;
         let Some(workload) = there else {
