@@ -224,7 +224,7 @@ EOF
 --allow-privileged=true
 --audit-policy-file=$6/audit-policy.yaml
 --audit-log-path=$6/audit.log
---audit-log-maxsize=0
+--audit-log-maxsize=10000
 --audit-log-mode=blocking
 EOF
 }

@@ -43,7 +43,8 @@ fn made(space: &Space) -> Vec<String> {
     let of_ours = |entry: &Value| -> Option<String> {
         let created = entry["verb"] == "create" && entry.pointer("/objectRef/resource")? == "jobs";
         let code = entry.pointer("/responseStatus/code").and_then(Value::as_u64)?;
-        let wrote = created && entry["stage"] == "ResponseComplete" && code < 300;
+        // 504: the operator was killed before the answer to what the API server carried out.
+        let wrote = created && entry["stage"] == "ResponseComplete" && (code < 300 || code == 504);
         wrote.then(|| entry.pointer("/objectRef/name")?.as_str().map(str::to_owned)).flatten()
     };
     space.audited().iter().filter_map(of_ours).collect()
