@@ -106,7 +106,7 @@ impl Door {
             () if !asked.host.is_some_and(|host| self.is_own_host(host)) => {
                 Access::Refused(421, "The host name is not the address of this program. Open the link that it printed.")
             }
-            () if !self.is_own_origin(asked) => {
+            () if !is_own_origin(asked) => {
                 Access::Refused(403, "Another page requested this one. Open the link that the program printed.")
             }
             () if asked.token.is_some_and(|token| self.link.is(token)) => Access::Enter(self.cookie()),
@@ -139,11 +139,12 @@ impl Door {
         let fits = |ip: IpAddr| ip == self.address.ip() || self.address.ip().is_unspecified();
         named.port() == self.address.port() && fits(named.ip())
     }
+}
 
-    fn is_own_origin(&self, asked: &Asked<'_>) -> bool {
-        let is_own = |origin: &str| origin.strip_prefix("http://") == asked.host;
-        asked.origin.is_none_or(is_own) && asked.site.is_none_or(|site| matches!(site, "same-origin" | "none"))
-    }
+/// Whether a request comes from one of the program's own pages, or from the user.
+fn is_own_origin(asked: &Asked<'_>) -> bool {
+    let is_own = |origin: &str| origin.strip_prefix("http://") == asked.host;
+    asked.origin.is_none_or(is_own) && asked.site.is_none_or(|site| matches!(site, "same-origin" | "none"))
 }
 
 /// The loopback address with the same port.

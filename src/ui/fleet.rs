@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn many_releases_are_shown_page_by_page() {
-        let all: Vec<_> = (0..PAGE * 2 + 1).map(|n| row(&format!("r{n:05}"), "Ready", &json!({}))).collect();
+        let all: Vec<_> = (0..=PAGE * 2).map(|n| row(&format!("r{n:05}"), "Ready", &json!({}))).collect();
         let last = FleetPage::new(&all, &FleetFilter::of("page=3"));
         assert_eq!((names(&last).len(), last.next.as_deref(), last.previous.as_deref()), (1, None, Some("/?page=2")));
         let beyond = FleetPage::new(&all, &FleetFilter::of("page=99999999999999999999"));

@@ -42,7 +42,9 @@ mod tests {
     #[test]
     fn one_time_is_not_a_line() {
         let one = json!({"updated": "2026-01-01T00:00:00Z"});
-        assert!(line(&[one.clone()]).is_none() && line(&[one.clone(), one]).is_none() && line(&[]).is_none());
+        assert!(
+            line(std::slice::from_ref(&one)).is_none() && line(&[one.clone(), one]).is_none() && line(&[]).is_none()
+        );
         let far = [json!({"updated": "0001-01-01T00:00:00Z"}), json!({"updated": "9999-12-01T00:00:00Z"})];
         assert!(line(&far).is_some());
     }
