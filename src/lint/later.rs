@@ -44,7 +44,9 @@ pub fn chartfile(document: &Value, file: &str, report: &mut LintReport) {
 /// Helm takes over, keeps those that it matches.
 pub fn helmignore(text: &str, report: &mut LintReport) {
     for line in text.lines().map(str::trim).filter(|line| line.starts_with('!')) {
-        let text = format!("'{line}' excludes all files with other names; a later Helm will read it as Git does: it keeps the files that it names");
+        let text = format!(
+            "'{line}' excludes all files with other names; a later Helm will read it as Git does: it keeps the files that it names"
+        );
         report.warning(".helmignore", text);
     }
 }

@@ -1,4 +1,4 @@
-//! A real browser: Chromium without a window, driven by the WebDriver protocol over plain HTTP.
+//! A real browser: Chromium without a window, driven by the `WebDriver` protocol over plain HTTP.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::harness::{eventually, free_port};
 
-/// The key of an element in answers of the protocol (W3C WebDriver 1).
+/// The key of an element in answers of the protocol (W3C, `WebDriver` 1).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// A browser; ended when dropped.

@@ -297,7 +297,9 @@ impl<'a> ObjectRun<'a> {
             let faults = answer.as_ref().err().and_then(|refused| self.correct(refused));
             if let Some(faults) = faults {
                 self.corrections_left -= 1;
-                faults.into_iter().for_each(|fault| self.note_fault(fault));
+                for fault in faults {
+                    self.note_fault(fault);
+                }
                 return;
             }
             if !self.is_trial() {
@@ -328,7 +330,9 @@ impl<'a> ObjectRun<'a> {
         match &answer {
             Ok(_) => {
                 let kept: Vec<String> = self.duplicates.iter().map(Duplicate::kept).collect();
-                kept.iter().for_each(|text| self.note_mended(text));
+                for text in &kept {
+                    self.note_mended(text);
+                }
             }
             Err(refused) if refused.is_forbidden || !refused.invalid.is_empty() => {
                 self.note_lost();
@@ -397,7 +401,9 @@ impl<'a> ObjectRun<'a> {
     /// Reports which items were removed.
     fn note_lost(&mut self) {
         let lost: Vec<String> = self.duplicates.iter().map(|d| Fault::Duplicate(d.clone()).to_string()).collect();
-        lost.iter().for_each(|text| self.note_mended(text));
+        for text in &lost {
+            self.note_mended(text);
+        }
     }
 
     fn note_mended(&mut self, text: &str) {

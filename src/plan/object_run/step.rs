@@ -93,7 +93,6 @@ impl ObjectRun<'_> {
         match &self.live {
             _ if self.preparation == Preparation::Ready => self.write(),
             Reading::Unread if dry || self.is_read_first() => ObjectStep::Read,
-            Reading::Unread | Reading::Absent => self.write(),
             Reading::Found(_, Ownership::Refused(why)) if !self.policy.known => ObjectStep::Refuse(why.clone()),
             Reading::Found(found, _)
                 if self.preparation < Preparation::Looked && self.may_have_an_autoscaler(found) =>
@@ -109,7 +108,7 @@ impl ObjectRun<'_> {
             }
             Reading::Found(..) if self.preparation < Preparation::Left => ObjectStep::LeaveFields,
             Reading::Found(..) if !dry => ObjectStep::HandOver,
-            Reading::Found(..) => self.write(),
+            _ => self.write(),
         }
     }
 

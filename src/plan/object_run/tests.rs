@@ -146,9 +146,12 @@ fn reasons(notices: &[Notice]) -> Vec<&str> {
     notices.iter().map(|notice| notice.reason).collect()
 }
 
+/// The name of a case, the object, its policy, the results of its steps; the steps and the reasons of notices that are expected.
+type Transcript<'a> = (&'a str, Stamped, ObjectPolicy<'a>, Vec<Entered>, &'a [&'a str], &'a [&'a str]);
+
 /// Checks transcripts of the steps of one object, and the reasons of the notices.
 #[track_caller]
-fn check(rows: Vec<(&str, Stamped, ObjectPolicy<'_>, Vec<Entered>, &[&str], &[&str])>) {
+fn check(rows: Vec<Transcript<'_>>) {
     for (name, object, policy, results, expected, noted) in rows {
         let (transcript, run) = play(&object, policy, results);
         assert_eq!(transcript, expected, "{name}");
