@@ -104,8 +104,11 @@ fn flux_waits_for_custom_resources_and_shows_why_one_fails() {
     };
     let condition = |name: &str| space.condition(&format!("kustomization/{name}"), "Ready");
 
-    apply(&space, "good", &[app("hello", json!({"source": {"index.php": "<?php"}}))]);
-    space.wait_field("deployment/hello", "/spec/replicas", &json!(1));
+    // It has a status before Flux sees it: kstatus takes a custom resource without a status for ready.
+    let hello = app("hello", json!({"source": {"index.php": "<?php"}}));
+    kubectl(&["apply", "-f", "-"], Some(&hello.to_string())).unwrap();
+    space.wait("phpapp/hello", "Ready", "False");
+    apply(&space, "good", &[hello]);
     // It waits: nothing runs here before the test says so.
     eventually("the Kustomization waits", || {
         let ready = condition("good")?;
