@@ -1,8 +1,9 @@
-//! A Flux Kustomization with custom resources, by the real kustomize-controller: it waits for `Ready`, and is red with the reason of a
-//! release that fails.
+//! A Flux Kustomization with custom resources, by the real kustomize-controller: it waits for `Ready`, and names a custom resource whose
+//! release fails.
 
 use crate::harness::{Space, cluster_dir, established, eventually, kubectl};
 use crate::install;
+use crate::kubelet::Kubelet;
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -88,7 +89,7 @@ fn apply(space: &Space, name: &str, apps: &[Value]) {
 
 #[test]
 #[ignore = "needs kustomize-controller: part gitops"]
-fn flux_waits_for_custom_resources_and_shows_why_one_fails() {
+fn flux_waits_for_custom_resources_and_names_one_that_fails() {
     let space = Space::new("flux");
     define(&module("github.com/fluxcd/kustomize-controller@v1.9.0"));
     define(&module("github.com/fluxcd/source-controller@v1.9.0"));
@@ -104,7 +105,8 @@ fn flux_waits_for_custom_resources_and_shows_why_one_fails() {
     };
     let condition = |name: &str| space.condition(&format!("kustomization/{name}"), "Ready");
 
-    // It has a status before Flux sees it: kstatus takes a custom resource without a status for ready.
+    // Each has a status before Flux sees it: kstatus takes a custom resource without a status for ready, so a Kustomization that has
+    // just created one turns ready until its next interval.
     let hello = app("hello", json!({"source": {"index.php": "<?php"}}));
     kubectl(&["apply", "-f", "-"], Some(&hello.to_string())).unwrap();
     space.wait("phpapp/hello", "Ready", "False");
@@ -114,18 +116,17 @@ fn flux_waits_for_custom_resources_and_shows_why_one_fails() {
         let ready = condition("good")?;
         if ready["status"] == "Unknown" { Ok(()) } else { Err(ready.to_string()) }
     });
-    let available = json!({"status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
-        "availableReplicas": 1, "conditions": [{"type": "Available", "status": "True"}]}});
-    let patch = ["patch", "deployment/hello", "--subresource=status", "--type=merge", "-p", &available.to_string()];
-    space.kubectl(&patch).unwrap();
+    let _kubelet = Kubelet::of_pods(&space, "hello-");
     space.wait("kustomization/good", "Ready", "True");
 
-    apply(&space, "bad", &[app("broken", json!({"database": {"cluster": "a", "host": "b"}}))]);
-    eventually("the Kustomization has the reason", || {
+    let broken = app("broken", json!({"database": {"cluster": "a", "host": "b"}}));
+    kubectl(&["apply", "-f", "-"], Some(&broken.to_string())).unwrap();
+    space.wait("phpapp/broken", "Ready", "False");
+    apply(&space, "bad", &[broken]);
+    eventually("the Kustomization names the custom resource that fails", || {
         let ready = condition("bad")?;
         let message = ready["message"].as_str().unwrap_or_default();
-        let is =
-            ready["status"] == "False" && message.contains("database.cluster and database.host both name a database");
+        let is = ready["status"] == "False" && message.contains("broken status: 'Failed'");
         if is { Ok(()) } else { Err(ready.to_string()) }
     });
 
