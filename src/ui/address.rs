@@ -71,7 +71,7 @@ pub enum Route {
 }
 
 impl Route {
-    /// The route of a path; `None` if there is no such page.
+    /// The route of a path; `None` for a page that does not exist.
     pub fn of(path: &str) -> Option<Self> {
         if path.len() > LONGEST {
             return None;

@@ -88,7 +88,7 @@ impl<S: PageSource> Site<S> {
                 self.pages.rollouts(&found.document, found.namespace.as_deref())
             }),
             Some(Route::Follow(subject)) => self.follow(subject, query).await,
-            None => self.message(404, "There is no such page."),
+            None => self.message(404, "This page does not exist."),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::browser::Browser;
 use crate::harness::{Space, eventually};
 use crate::ui::Ui;
 
-/// The keys of the WebDriver protocol.
+/// The keys of the `WebDriver` protocol.
 const TAB: char = '\u{e004}';
 const ENTER: char = '\u{e007}';
 

@@ -29,7 +29,7 @@ impl Ui {
         let path = ui.link.splitn(4, '/').nth(3).unwrap_or_else(|| panic!("no link: {link:?}")).to_owned();
         let (head, _) = ui.request(&format!("/{path}"));
         let set = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("the link sets a cookie");
-        ui.cookie = set.split(';').next().unwrap().to_owned();
+        set.split(';').next().unwrap().clone_into(&mut ui.cookie);
         ui
     }
 

@@ -63,7 +63,7 @@ pub struct Notice {
     pub warning: bool,
 }
 
-/// Why the API server refused a write; the default stands for every reason that does not change the next step.
+/// Why the API server refused a write; the default means a reason that does not change the next step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteRefusal {
     /// The object exists, or has changed.
