@@ -27,15 +27,27 @@ function ReflectStatus(observedObj)
   status.conditions = observedObj.status.conditions
   status.observedGeneration = observedObj.status.observedGeneration
   status.release = observedObj.status.release
+  status.generation = observedObj.metadata.generation
+  local annotations = observedObj.metadata.annotations
+  if annotations ~= nil then
+    status.resourceTemplateGeneration = tonumber(annotations["resourcetemplate.karmada.io/generation"])
+  end
   return status
 end
 
 -- Ready is True if it is True in each cluster. If not, its reason and message are those of the first cluster where it is not, with its name.
+-- observedGeneration is the generation here once the operator of each cluster has seen it.
 function AggregateStatus(desiredObj, statusItems)
   if statusItems == nil then
     return desiredObj
   end
   local ready = {type = "Ready", status = "True", reason = "ReadyInEveryCluster", message = ""}
+  local isSeen = true
+  for _, item in ipairs(statusItems) do
+    local status = item.status or {}
+    isSeen = isSeen and status.resourceTemplateGeneration == desiredObj.metadata.generation
+        and status.observedGeneration == status.generation
+  end
   for _, item in ipairs(statusItems) do
     local found = nil
     if item.status ~= nil then
@@ -54,6 +66,9 @@ function AggregateStatus(desiredObj, statusItems)
   end
   if desiredObj.status == nil then
     desiredObj.status = {}
+  end
+  if isSeen then
+    desiredObj.status.observedGeneration = desiredObj.metadata.generation
   end
   desiredObj.status.conditions = {ready}
   return desiredObj

@@ -32,7 +32,7 @@ pub use keys::Known;
 pub use names::{Names, Scope, plural};
 use serde_json::{Value, json};
 pub use size::Cut;
-pub use status::{STATUS_REMEDY, StatusField, status_fault};
+pub use status::{STATUS_REMEDY, StatusField, status_fault, unseen};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 pub use uses::usage;

@@ -87,7 +87,14 @@ pub fn schema(fields: &[StatusField]) -> Value {
     for field in fields {
         schema["properties"][&field.name] = field.schema();
     }
+    schema["default"] = unseen();
     schema
+}
+
+/// The status of a custom resource that the operator has not looked at: its generation is not a real one. Without it kstatus, and what reads
+/// with it (Flux, `kustomize`), takes a custom resource that has just been created for ready.
+pub fn unseen() -> Value {
+    json!({"observedGeneration": -1})
 }
 
 /// Why a CustomResourceDefinition does not keep the status of custom resources of a version.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{KIND, PLURAL, Spec};
-use crate::crd::of_type;
+use crate::crd::{of_type, unseen};
 use crate::names;
 
 /// It, as JSON. `deploy/chart-definition.yaml` is this.
@@ -63,7 +63,7 @@ pub fn definition() -> Value {
                         "kind": {"type": "string"},
                         "metadata": {"type": "object"},
                         "spec": spec,
-                        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "default": unseen()},
                     },
                 }},
             }],

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::document::{MAX_BODY, MAX_LIST, MAX_NAME, MAX_SUBJECT, MAX_URL, Spec};
 use super::events::EVENTS;
 use super::{KIND, PLURAL};
-use crate::crd::of_type;
+use crate::crd::{of_type, unseen};
 use crate::names;
 
 /// It, as JSON. `deploy/notice.yaml` is this.
@@ -81,7 +81,7 @@ pub fn definition() -> Value {
                         "kind": {"type": "string"},
                         "metadata": {"type": "object"},
                         "spec": spec,
-                        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "default": unseen()},
                     },
                 }},
             }],

@@ -59,9 +59,22 @@ fn tools_for_many_clusters_read_what_the_conditions_say() {
     let reflected = karmada("ReflectStatus", &json!([healthy]));
     assert_eq!(reflected["conditions"], healthy["status"]["conditions"]);
     assert_eq!(reflected["release"]["revision"], healthy["status"]["release"]["revision"]);
-    let item = |cluster: &str, object: &Value| json!({"clusterName": cluster, "status": object["status"]});
-    let template = json!({"metadata": healthy["metadata"], "spec": healthy["spec"]});
-    let of = |items: Value| karmada("AggregateStatus", &json!([template, items]))["status"]["conditions"][0].clone();
+    // Karmada notes its own generation, 7 here, at what it applies.
+    let item = |cluster: &str, object: &Value| {
+        let mut object = object.clone();
+        object["metadata"]["annotations"]["resourcetemplate.karmada.io/generation"] = "7".into();
+        json!({"clusterName": cluster, "status": karmada("ReflectStatus", &json!([object]))})
+    };
+    let all = |generation: i64, items: &Value| {
+        let template = json!({"metadata": {"name": "healthy", "generation": generation}, "spec": healthy["spec"],
+            "status": {"observedGeneration": -1}});
+        karmada("AggregateStatus", &json!([template, items]))["status"].clone()
+    };
+    let of = |items: Value| all(7, &items)["conditions"][0].clone();
+    let both = json!([item("a", &healthy), item("b", &progressing)]);
+    assert_eq!(all(7, &both)["observedGeneration"], 7);
+    assert_eq!(all(8, &both)["observedGeneration"], -1, "the change has not arrived in the clusters");
+    assert_eq!(all(7, &json!([item("a", &healthy), {"clusterName": "b"}]))["observedGeneration"], -1);
     assert_eq!(of(json!([item("a", &healthy), item("b", &healthy)]))["status"], "True");
     let mixed = of(json!([item("a", &healthy), item("b", &progressing)]));
     assert_eq!(mixed["status"], "False");

@@ -97,7 +97,6 @@ fn flux_waits_for_custom_resources_and_names_one_that_fails() {
         established(&format!("crd/{crd}"));
     }
     install::define(&["phpapps.apps.tillerman.dev"]);
-    let operator = space.operator(&install::watches(&space, &["php"]), &[]);
     let _controller = controller(&space);
     let app = |name: &str, spec: Value| {
         json!({"apiVersion": "apps.tillerman.dev/v1alpha1", "kind": "PhpApp", "spec": spec,
@@ -105,23 +104,24 @@ fn flux_waits_for_custom_resources_and_names_one_that_fails() {
     };
     let condition = |name: &str| space.condition(&format!("kustomization/{name}"), "Ready");
 
-    // Each has a status before Flux sees it: kstatus takes a custom resource without a status for ready, so a Kustomization that has
-    // just created one turns ready until its next interval.
+    // Flux creates it before an operator runs. kstatus takes a custom resource without a status for ready; the definition's default is a
+    // status of a generation that never was.
     let hello = app("hello", json!({"source": {"index.php": "<?php"}}));
-    kubectl(&["apply", "-f", "-"], Some(&hello.to_string())).unwrap();
-    space.wait("phpapp/hello", "Ready", "False");
     apply(&space, "good", &[hello]);
-    // It waits: nothing runs here before the test says so.
-    eventually("the Kustomization waits", || {
+    let waits = || {
         let ready = condition("good")?;
         if ready["status"] == "Unknown" { Ok(()) } else { Err(ready.to_string()) }
-    });
+    };
+    eventually("Flux has created the custom resource", || space.get("phpapp/hello").map(|_| ()));
+    eventually("the Kustomization waits for an operator", waits);
+    let operator = space.operator(&install::watches(&space, &["php"]), &[]);
+    space.wait("phpapp/hello", "Ready", "False");
+    // Nothing runs here before the test says so.
+    eventually("the Kustomization waits for the release", waits);
     let _kubelet = Kubelet::of_pods(&space, "hello-");
     space.wait("kustomization/good", "Ready", "True");
 
     let broken = app("broken", json!({"database": {"cluster": "a", "host": "b"}}));
-    kubectl(&["apply", "-f", "-"], Some(&broken.to_string())).unwrap();
-    space.wait("phpapp/broken", "Ready", "False");
     apply(&space, "bad", &[broken]);
     eventually("the Kustomization names the custom resource that fails", || {
         let ready = condition("bad")?;

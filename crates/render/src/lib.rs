@@ -12,5 +12,5 @@ pub use chart::values::ValuesError;
 pub use chart::{Chart, ChartLimits, Dependency, File, LoadError, Metadata, SchemaDocument, SchemaDocuments, Values};
 pub use library::{Renderer, load, load_archive, values};
 pub use render::{Capabilities, Diagnostic, Explanation, Hook, Limits, Manifest, Options, Release, Rendered, Stop};
-pub use template::function::{FnError, FnResult, Host};
+pub use template::function::{Context, FnError, FnResult, Function, Host, Param};
 pub use template::value::Value;

@@ -6,6 +6,7 @@ use crate::chart::strvals::{self, Mode};
 use crate::chart::values::ValuesError;
 use crate::chart::{self, Chart, LoadError, Values};
 use crate::render::{self, Capabilities, Diagnostic, Options, Release, Rendered};
+use crate::template::function::Function;
 
 /// Loads the chart directory or `.tgz` archive at a path.
 ///
@@ -80,6 +81,13 @@ impl<'c> Renderer<'c> {
     #[must_use]
     pub fn capabilities(self, capabilities: Capabilities) -> Self {
         Self { capabilities, ..self }
+    }
+
+    /// Adds a function that the chart's Go templates may call, beside those of Helm. It hides one of Helm's with the same name, but not
+    /// `include`, `tpl`, `required`, `fail`, `lookup` and what Go's templates themselves perform.
+    #[must_use]
+    pub fn function(self, function: &'static Function) -> Self {
+        Self { options: self.options.function(function), ..self }
     }
 
     /// Limits, the surroundings that template functions may ask, and whether values are checked with the schema.

@@ -390,6 +390,10 @@ fn library() -> Vec<Step> {
             "renderer alone",
             "nice cargo clippy -p tillerman-render --no-default-features --lib -- -D warnings",
         ),
+        Step::cargo(
+            "renderer without its features",
+            "nice cargo test -p tillerman-render --no-default-features --test features",
+        ),
         // For one test cargo does not build the examples by itself.
         Step::cargo("examples", format!("{TEST} --test examples"))
             .after(["nice cargo build --workspace --features tillerman/cluster-tests --examples"]),

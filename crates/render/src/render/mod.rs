@@ -9,13 +9,18 @@ mod fixed;
 mod lint;
 mod objects;
 pub mod order;
+mod plain_json;
 pub mod provenance;
+#[cfg(feature = "schema")]
+mod schema;
+#[cfg(not(feature = "schema"))]
+#[path = "schema_absent.rs"]
 mod schema;
 
 use crate::chart::{Chart, File, Values};
 pub use crate::template::budget::Stop;
 use crate::template::budget::{self, Budget, Spent};
-use crate::template::function::{Context, Host};
+use crate::template::function::{Context, Function, Host};
 use crate::template::functions;
 use crate::template::go::{self, Functions, Renderer, TemplateSet};
 use crate::template::value::{Map, MapType, Value, without_cycles};
@@ -134,6 +139,8 @@ pub struct Options {
     pub stop: Option<Stop>,
     /// Remember which template each rendered line comes from, for [`RenderedExcerpt::origin`]; costs some memory.
     pub explain: bool,
+    /// Functions of the program's own, which Go templates may call, too.
+    pub functions: Vec<&'static Function>,
     /// Render as `helm lint` does: neither an install nor an upgrade, and `required` and `fail` stop nothing.
     pub lint: bool,
 }
@@ -146,7 +153,15 @@ impl Options {
 
     /// The same, with surroundings that others have, too.
     pub fn shared(host: Arc<dyn Host + Send + Sync>) -> Self {
-        Self { skip_schema: false, host, limits: Limits::default(), stop: None, explain: false, lint: false }
+        Self {
+            skip_schema: false,
+            host,
+            limits: Limits::default(),
+            stop: None,
+            explain: false,
+            functions: Vec::new(),
+            lint: false,
+        }
     }
 
     /// The limits of a rendering.
@@ -171,6 +186,13 @@ impl Options {
     #[must_use]
     pub fn explain(self, explain: bool) -> Self {
         Self { explain, ..self }
+    }
+
+    /// Adds a function of the program's own, which Go templates may call. It hides Helm's of the same name.
+    #[must_use]
+    pub fn function(mut self, function: &'static Function) -> Self {
+        self.functions.push(function);
+        self
     }
 
     /// Whether to render as `helm lint` does.
@@ -486,7 +508,7 @@ impl Objects<'_> {
             }
         }
         let context = serde_json::json!({
-            "values": schema::to_json(values),
+            "values": plain_json::of(values),
             "release": {
                 "name": self.release.name,
                 "namespace": self.release.namespace,
@@ -502,7 +524,7 @@ impl Objects<'_> {
                     "major": self.kube.major.to_string(),
                     "minor": self.kube.minor.to_string(),
                 },
-                "apiVersions": schema::to_json(&objects::api_versions(&self.capabilities)),
+                "apiVersions": plain_json::of(&objects::api_versions(&self.capabilities)),
             },
         });
         files.extend(templates.render(&context, self.host, self.limits)?);
@@ -515,11 +537,16 @@ fn compile(
     chart: &Chart,
     names: &[&String],
     templates: &BTreeMap<String, Template<'_>>,
+    own: &[&'static Function],
 ) -> Result<Arc<TemplateSet>, go::Error> {
     chart.memory.templates.get_or_make(
-        |set: &TemplateSet| set.is_made_of(names.iter().map(|name| (name.as_str(), templates[*name].text))),
+        |set: &TemplateSet| {
+            let files = names.iter().map(|name| (name.as_str(), templates[*name].text));
+            set.is_made_of(files) && set.has_own_functions(own)
+        },
         || {
-            let mut set = TemplateSet::new(functions::table());
+            let table = || Arc::new(Functions::new(functions::all()).with_own(own));
+            let mut set = TemplateSet::new(if own.is_empty() { functions::table() } else { table() });
             for name in names {
                 set.parse_shared(name, templates[*name].text)?;
             }
@@ -539,7 +566,7 @@ fn execute(
     // Deeper paths first, then the later names: a parent's `define` is parsed last and wins.
     let mut names: Vec<&String> = templates.keys().collect();
     names.sort_by_key(|name| std::cmp::Reverse((name.matches('/').count(), name.as_str())));
-    let set = compile(chart, &names, templates)?;
+    let set = compile(chart, &names, templates, &options.functions)?;
     let context = Context { host: Rc::new(Arc::clone(&options.host)) };
     let mut renderer = Renderer::new(&set, context, options.limits);
     renderer.set_lenient(options.lint);

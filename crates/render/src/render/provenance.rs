@@ -5,7 +5,7 @@
 
 use super::coalesce::coalesce_values;
 use super::dependencies::{ChartNode, position, to_map};
-use super::{Diagnostic, Options, guarded, mismatch, resolve, schema};
+use super::{Diagnostic, Options, guarded, mismatch, plain_json, resolve};
 use crate::chart::lines::at;
 use crate::chart::{Chart, Values};
 use crate::template::stack::deeper;
@@ -302,7 +302,7 @@ fn number(mark: Option<&Json>) -> Option<usize> {
 }
 
 fn as_values(values: &Value) -> Values {
-    match schema::to_json(values) {
+    match plain_json::of(values) {
         Json::Object(values) => values,
         _ => Values::new(),
     }

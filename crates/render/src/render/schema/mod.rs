@@ -18,11 +18,9 @@ mod values;
 
 use super::dependencies::ChartNode;
 use crate::chart::Chart;
-use crate::template::stack::deeper;
 use crate::template::value::{Map, Value};
 use compile::{Compiler, Id, Others, Schema};
 use plain::{Plain, QuickAnswer};
-use serde_json::Value as Json;
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
@@ -96,26 +94,4 @@ pub fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), String> {
     let (schemas, id) = compiled.as_ref().map_err(Clone::clone)?;
     let found = validate::check(schemas, *id, &values);
     found.map_err(|text| format!("{}\n", text.trim_start_matches('\n')))
-}
-
-/// Values as JSON; a float without a fraction is an integer, as for Helm's validator.
-pub fn to_json(value: &Value) -> Json {
-    match value {
-        Value::Bool(b) => Json::Bool(*b),
-        Value::Int(_, i) => Json::from(*i),
-        Value::Float(f) => integral(*f).map_or_else(|| Json::from(*f), Json::from),
-        Value::Str(s) => Json::String(s.text().into_owned()),
-        Value::List(list) => Json::Array(list.items.iter().map(|item| deeper(|| to_json(item))).collect()),
-        Value::Map(map) => {
-            Json::Object(map.borrow().iter().map(|(k, v)| (k.text().into_owned(), deeper(|| to_json(v)))).collect())
-        }
-        Value::Nil | Value::Object(_) => Json::Null,
-    }
-}
-
-fn integral(f: f64) -> Option<i64> {
-    // 2^53: beyond it a float no longer distinguishes neighbouring integers.
-    let exact = f.fract() == 0.0 && f.abs() <= 9_007_199_254_740_992.0;
-    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
-    exact.then_some(f as i64)
 }

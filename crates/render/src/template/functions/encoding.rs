@@ -11,7 +11,7 @@ use Param::Str as S;
 
 /// The functions of this family.
 pub const FUNCTIONS: &[Function] = &[
-    fixed("b64enc", &[S], |_, a| Ok(STANDARD.encode(bytes(a, 0)).into())),
+    fixed("b64enc", &[S], |_, a| Ok(encode(bytes(a, 0)).into())),
     fixed("b64dec", &[S], b64dec),
     fixed("b32enc", &[S], |_, a| Ok(data_encoding::BASE32.encode(bytes(a, 0)).into())),
     fixed("b32dec", &[S], b32dec),

@@ -62,7 +62,11 @@ impl std::fmt::Debug for FuncRef {
 }
 
 /// The functions that templates may call, by name.
-pub struct Functions(HashMap<&'static [u8], FuncRef, foldhash::fast::RandomState>);
+pub struct Functions {
+    all: HashMap<&'static [u8], FuncRef, foldhash::fast::RandomState>,
+    /// Those of the program, beside Helm's.
+    own: Vec<&'static Function>,
+}
 
 /// How many functions there are, about.
 const ROOM: usize = 300;
@@ -81,17 +85,35 @@ impl Functions {
                 all.insert(function.name.as_bytes(), FuncRef::Plain(function));
             }
         }
-        Self(all)
+        Self { all, own: Vec::new() }
+    }
+
+    /// Adds functions of the program's own. They hide others of the same name, but not those of the engine.
+    #[must_use]
+    pub fn with_own(mut self, own: &[&'static Function]) -> Self {
+        for &function in own {
+            let is_of_engine = matches!(self.all.get(function.name.as_bytes()), Some(FuncRef::Engine(..)));
+            if !is_of_engine {
+                self.all.insert(function.name.as_bytes(), FuncRef::Plain(function));
+            }
+        }
+        self.own = own.to_vec();
+        self
+    }
+
+    /// Whether these are the program's own functions here.
+    pub fn are_own(&self, own: &[&'static Function]) -> bool {
+        self.own.len() == own.len() && self.own.iter().zip(own).all(|(one, other)| std::ptr::eq(*one, *other))
     }
 
     /// The names of all functions.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.values().map(|function| function.name())
+        self.all.values().map(|function| function.name())
     }
 
     /// The function of this name.
     pub fn get(&self, name: impl AsRef<[u8]>) -> Option<FuncRef> {
-        self.0.get(name.as_ref()).copied()
+        self.all.get(name.as_ref()).copied()
     }
 }
 

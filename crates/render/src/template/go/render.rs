@@ -7,7 +7,7 @@ use super::exec::{Frame, Rv};
 use super::origin::Origins;
 use super::{extent, parse, quote};
 use crate::template::budget::{self, Budget, Limits};
-use crate::template::function::{Context, FnResult};
+use crate::template::function::{Context, FnResult, Function};
 use crate::template::stack;
 use crate::template::trace::{self, Missing};
 use crate::template::value::{Str, Value};
@@ -89,6 +89,11 @@ impl TemplateSet {
                 .iter()
                 .zip(files)
                 .all(|(source, (name, text))| *source.name == *name && source.text == *text)
+    }
+
+    /// Whether templates may call these functions of the program's own, and no others of its own.
+    pub fn has_own_functions(&self, own: &[&'static Function]) -> bool {
+        self.functions.are_own(own)
     }
 
     /// The error of a text that could not be parsed, with its place in the text.

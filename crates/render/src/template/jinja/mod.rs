@@ -11,7 +11,8 @@ mod place;
 
 use crate::template::budget::{self, Limits};
 use crate::template::function::SharedHost;
-use crate::template::trace::{Excerpt, Location, Missing};
+pub use crate::template::jinja_error::JinjaError;
+use crate::template::trace::{Excerpt, Location};
 pub use context::{Misplaced, check};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
@@ -19,21 +20,6 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Undefi
 
 /// How many instructions one template may take.
 const FUEL: u64 = 20_000_000;
-
-/// Why a template cannot be used or failed. The text never holds a value.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-#[non_exhaustive]
-pub struct JinjaError {
-    /// The fault, with file and line in front.
-    pub message: String,
-    /// `FILE:LINE:COLUMN`, as far as known.
-    pub at: Option<String>,
-    /// The places that were being executed, from the rendered file inwards.
-    pub trace: Vec<Location>,
-    /// The name that the innermost place looked for and did not find, if that was the cause.
-    pub missing: Option<Box<Missing>>,
-}
 
 /// The compiled templates of one chart.
 #[derive(Debug)]

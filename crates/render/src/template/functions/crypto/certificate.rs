@@ -2,9 +2,9 @@
 
 use super::super::encoding;
 use super::super::layout::date_of;
+use super::inputs::{Random, integer, items, string};
 use super::key::PrivateKey;
 use super::pem::Block;
-use super::{Random, integer, items, string};
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult};
 use crate::template::go::fmt::sprint;
@@ -17,9 +17,6 @@ use std::rc::Rc;
 use x509_cert::certificate::{CertificateInner, Raw};
 use x509_cert::ext::Extension;
 use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
-
-/// sprig's unexported struct, as `%T` prints it.
-pub const TYPE_NAME: &str = "sprig.certificate";
 
 /// sprig does not ask for more; Go's minimum is 1024.
 const RSA_BITS: usize = 2048;
@@ -51,7 +48,7 @@ pub struct Certificate {
 
 impl Object for Certificate {
     fn type_name(&self) -> &'static str {
-        TYPE_NAME
+        super::CERTIFICATE_TYPE
     }
     fn kind(&self) -> Kind {
         Kind::Struct

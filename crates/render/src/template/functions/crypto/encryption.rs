@@ -1,7 +1,7 @@
 //! `encryptAES` and `decryptAES`: AES-256 in CBC mode, the key being the password's first 32 bytes.
 
 use super::super::encoding;
-use super::{Random, string};
+use super::inputs::{Random, string};
 use crate::template::function::{Context, FnResult};
 use crate::template::value::Value;
 use aes::Aes256;

@@ -1,7 +1,7 @@
 //! Private keys: `genPrivateKey`, and reading, writing and signing with the keys that charts bring.
 
+use super::inputs::{Random, string};
 use super::pem::Block;
-use super::{Random, string};
 use crate::template::budget;
 use crate::template::function::{Context, FnResult};
 use crate::template::value::Value;

@@ -2,22 +2,31 @@
 //!
 //! All randomness comes from the host and so does the clock, so a rendering with a seeded host can be repeated.
 
+#[cfg(not(feature = "keys"))]
+mod absent;
+#[cfg(feature = "keys")]
 mod certificate;
+#[cfg(feature = "keys")]
 mod encryption;
+#[cfg(feature = "keys")]
+mod inputs;
+#[cfg(feature = "keys")]
 mod key;
+#[cfg(feature = "keys")]
 mod password;
+#[cfg(feature = "keys")]
 mod pem;
-#[cfg(test)]
+#[cfg(all(test, feature = "keys"))]
 mod tests;
 
-use crate::template::function::{Context, Function, Param};
-use crate::template::value::Value;
-use std::convert::Infallible;
-
+use crate::template::function::{Function, Param};
 use Param::{Int as I, List as L, Str as S};
+#[cfg(not(feature = "keys"))]
+use absent::{certificate, encryption, key, password};
 
+const CERTIFICATE: Param = Param::Named(CERTIFICATE_TYPE);
 /// sprig's type of a certificate, as `%T` prints it.
-const CERTIFICATE: Param = Param::Named(certificate::TYPE_NAME);
+const CERTIFICATE_TYPE: &str = "sprig.certificate";
 
 /// The functions of this family.
 pub static FUNCTIONS: &[Function] = &[
@@ -55,54 +64,3 @@ pub static FUNCTIONS: &[Function] = &[
         run: certificate::gen_signed,
     },
 ];
-
-/// The host's randomness as the cryptography crates ask for it.
-struct Random<'c>(&'c Context);
-
-impl rand_core::TryRng for Random<'_> {
-    type Error = Infallible;
-
-    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        Ok(u32::from_le_bytes(self.bytes()))
-    }
-    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        Ok(u64::from_le_bytes(self.bytes()))
-    }
-    fn try_fill_bytes(&mut self, buffer: &mut [u8]) -> Result<(), Infallible> {
-        self.0.host.random(buffer);
-        Ok(())
-    }
-}
-impl rand_core::TryCryptoRng for Random<'_> {}
-
-impl Random<'_> {
-    fn bytes<const N: usize>(&self) -> [u8; N] {
-        let mut bytes = [0; N];
-        self.0.host.random(&mut bytes);
-        bytes
-    }
-}
-
-/// A `string` argument.
-fn string(args: &[Value], i: usize) -> &[u8] {
-    match args.get(i) {
-        Some(Value::Str(s)) => s.bytes(),
-        _ => &[],
-    }
-}
-
-/// An integer argument; an unsigned one has its bits.
-fn integer(args: &[Value], i: usize) -> i64 {
-    match args.get(i) {
-        Some(Value::Int(_, i)) => *i,
-        _ => 0,
-    }
-}
-
-/// The items of a `[]interface {}`; a nil slice has none.
-fn items(args: &[Value], i: usize) -> &[Value] {
-    match args.get(i) {
-        Some(Value::List(list)) => &list.items,
-        _ => &[],
-    }
-}

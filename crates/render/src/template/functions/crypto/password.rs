@@ -1,6 +1,6 @@
 //! `bcrypt`, `htpasswd` and `derivePassword`.
 
-use super::{Random, integer, string};
+use super::inputs::{Random, integer, string};
 use crate::template::budget;
 use crate::template::function::{Context, FnResult};
 use crate::template::value::Value;
