@@ -21,15 +21,19 @@ help: ## this list
 protoc:
 	@. tests/cluster/lib.sh && need_protoc
 
+# Each command names all of them: then cargo gives their dependencies the same features, and compiles each once.
+PACKAGES := -p tillerman -p tillerman-agent-mysql -p tillerman-bench
+COMPILE := RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" $(CARGO) build --release --target $(HOST) $(PACKAGES)
+
 .PHONY: build
 build: protoc ## the operator and command line, optimised: target/tillerman
-	RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" $(CARGO) build --release --target $(HOST) --bin tillerman
+	$(COMPILE) --bin tillerman
 # Parts of the tests run it meanwhile, and may build it at the same time: it is replaced at once.
 	strip -o $(BIN).$$$$ $(UNSTRIPPED) && mv $(BIN).$$$$ $(BIN)
 
 .PHONY: build-agent
 build-agent: ## the agent of MariaDB, optimised: target/tillerman-agent
-	RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" $(CARGO) build --release --target $(HOST) -p tillerman-agent-mysql --bin tillerman-agent
+	$(COMPILE) --bin tillerman-agent
 	strip -o $(BIN)-agent.$$$$ $(UNSTRIPPED)-agent && mv $(BIN)-agent.$$$$ $(BIN)-agent
 
 .PHONY: manifests
@@ -198,17 +202,16 @@ fuzz-grids: fuzz-oracle ## compare whole grids of arguments, formats, tokens and
 	mkdir -p fuzz/found
 	for grid in $(GRIDS); do echo $$grid; python3 fuzz/grids.py $$grid > fuzz/found/grid.jsonl && $(COMPARE) replay fuzz/found/grid.jsonl || exit 1; done
 
-# What `make bench` measures, in this order: WHO:N[:PHASE,...], see benches/operator/main.rs.
+# What `make bench` measures, in this order: WHO:N[:PHASE,...], see benches/operator/src/main.rs.
 RUNS ?= client:1000 tillerman:1000 client:1000 tillerman:1000:create client:1000 helm-operator:1000:create \
 	tillerman:100:create,rest,drift,spec,restart helm-operator:100:create,rest,drift,spec,restart
-BENCH = env RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" cargo bench --target $(HOST) --bench operator
 
 .PHONY: bench
 bench: build ## measure the operator, helm-operator and a bare client, about 25 minutes; RUNS="tillerman:500 helm-operator:500" for others
-	nice $(BENCH) --no-run
+	$(COMPILE) --bin tillerman-bench
 	tests/cluster/build-tools.sh helm-operator
 	CONTROLLERS=garbage-collector-controller,namespace-controller,serviceaccount-controller \
-		tests/cluster/with.sh $(BENCH) -- $(BIN) helm-operator $(RUNS)
+		tests/cluster/with.sh $(OUT)/$(HOST)/release/tillerman-bench $(BIN) helm-operator $(RUNS)
 
 .PHONY: bench-large
 bench-large: ## the same with 10,000 custom resources, without helm-operator

@@ -20,7 +20,6 @@ out=${CARGO_TARGET_DIR:-target}
 # As in the Makefile: static, and the same in any folder.
 export RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static \
 --remap-path-prefix=$here=/tillerman --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$(rustc --print sysroot)=/rust"
-nice ${CARGO:-cargo} rustc --release --target "$target" --bin tillerman
+nice ${CARGO:-cargo} build --release --target "$target" -p tillerman -p tillerman-agent-mysql -p tillerman-bench --bin tillerman --bin tillerman-agent
 "${tools}strip" -o "$out/tillerman-$target" "$out/$target/release/tillerman"
-nice ${CARGO:-cargo} rustc --release --target "$target" -p tillerman-agent-mysql --bin tillerman-agent
 "${tools}strip" -o "$out/tillerman-agent-$target" "$out/$target/release/tillerman-agent"

@@ -17,7 +17,6 @@ pub struct Input {
     pub name: &'static str,
     /// Its description.
     pub what: &'static str,
-    /// Its limits.
     pub limits: Vec<Limit>,
     /// The effect of exceeding them.
     pub beyond: &'static str,

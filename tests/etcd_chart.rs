@@ -1,11 +1,11 @@
 //! The chart of etcd, rendered by the library: the driver's document, and how long certificates are kept.
 
+#[path = "support/chart_world.rs"]
+mod chart_world;
+
+use chart_world::ChartWorld;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use tillerman::chart;
 use tillerman::members::document::{Members, OnOrphan, OnRemove, Set};
 use tillerman::members::drivers::Drivers;
 use tillerman::members::etcd::document::EtcdDocument;
@@ -13,73 +13,19 @@ use tillerman::members::etcd::state::Version;
 use tillerman::members::progress::facts;
 use tillerman::object::{Object, parse_manifest};
 use tillerman::release::status_fields::{FieldSource, Known, StatusFields};
-use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
-use tillerman::template::function::{FnResult, Host};
-use tillerman::template::value::Value as Go;
+use tillerman::render::Rendered;
 
-const DAY: u64 = 86_400;
-
-/// A namespace with Secrets and a StatefulSet, whose day can be set.
-#[derive(Clone, Default)]
-struct World {
-    random: Arc<Fixed>,
-    day: Arc<AtomicU64>,
-    secrets: Arc<Mutex<BTreeMap<String, Value>>>,
-    set: Arc<Mutex<Option<Value>>>,
+fn world() -> ChartWorld {
+    ChartWorld::of("etcd")
 }
 
-impl Host for World {
-    fn random(&self, buffer: &mut [u8]) {
-        self.random.random(buffer);
-    }
-    fn now(&self) -> i128 {
-        i128::from(1_767_225_600 + DAY * self.day.load(Ordering::Relaxed)) * 1_000_000_000
-    }
-    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> FnResult {
-        if kind == "StatefulSet" {
-            assert_eq!((api_version, namespace, name), ("apps/v1", "ns", "my"));
-            return Ok(self.set.lock().unwrap().as_ref().map_or_else(|| Go::map([]), Go::from));
-        }
-        assert_eq!((api_version, kind, namespace), ("v1", "Secret", "ns"));
-        let secrets = self.secrets.lock().unwrap();
-        Ok(secrets.get(name).map_or_else(|| Go::map([]), Go::from))
-    }
-    fn resolve(&self, _: &str) -> String {
-        String::new()
-    }
-}
-
-impl World {
-    fn render(&self, values: &Value) -> Rendered {
-        self.try_render(values).unwrap()
-    }
-
-    fn try_render(&self, values: &Value) -> Result<Rendered, String> {
-        let chart = chart::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/etcd")).unwrap();
-        let values = values.as_object().cloned().unwrap_or_default();
-        let options = Options::new(self.clone());
-        let rendered = render::render(&chart, &values, &Release::new("my", "ns"), &Capabilities::default(), &options);
-        rendered.map_err(|error| error.to_string())
-    }
-
-    /// Renders, and keeps its Secrets for the next renderings: certificate by name.
-    fn deploy(&self, values: &Value) -> BTreeMap<String, String> {
-        let objects = objects(&self.render(values));
-        let secrets = objects.into_iter().filter(|object| &*object.gvk.kind == "Secret");
-        let secrets: BTreeMap<String, Value> =
-            secrets.map(|object| (object.name, Value::Object(object.body))).collect();
-        let certificate = |(name, secret): (&String, &Value)| {
-            assert!(secret["data"]["tls.key"].as_str().is_some_and(|key| key.len() > 100), "{name} has a key");
-            (name.clone(), secret["data"]["tls.crt"].as_str().unwrap().to_owned())
-        };
-        let certificates = secrets.iter().map(certificate).collect();
-        *self.secrets.lock().unwrap() = secrets;
-        certificates
-    }
-
-    fn after_days(&self, days: u64) {
-        self.day.fetch_add(days, Ordering::Relaxed);
-    }
+/// Deploys, and returns the certificates by the names of their Secrets.
+fn certificates(world: &ChartWorld, values: &Value) -> BTreeMap<String, String> {
+    let certificate = |(name, secret): (String, Value)| {
+        assert!(secret["data"]["tls.key"].as_str().is_some_and(|key| key.len() > 100), "{name} has a key");
+        (name, secret["data"]["tls.crt"].as_str().unwrap().to_owned())
+    };
+    world.deploy(values).into_iter().map(certificate).collect()
 }
 
 fn objects(rendered: &Rendered) -> Vec<Object> {
@@ -88,7 +34,7 @@ fn objects(rendered: &Rendered) -> Vec<Object> {
 
 /// What the operator reads of it, with what the driver reads.
 fn told(values: &Value) -> (Set, EtcdDocument) {
-    let rendered = World::default().render(values);
+    let rendered = world().render(values);
     let members = Members::read(&rendered.unknown, &objects(&rendered), "ns", &Drivers::new()).unwrap().unwrap();
     let [set] = <[Set; 1]>::try_from(members.sets).unwrap();
     let document = EtcdDocument::read(&set.settings.fields(), &set.target).unwrap();
@@ -112,7 +58,7 @@ fn the_driver_gets_the_defaults() {
 /// Their volumes belong to root: another user could not read them where Kubernetes gives volumes no group.
 #[test]
 fn members_that_were_there_stay_the_user_that_they_are_and_new_ones_are_not_root() {
-    let world = World::default();
+    let world = world();
     let set = || {
         let made =
             objects(&world.render(&json!({}))).into_iter().find(|object| &*object.gvk.kind == "StatefulSet").unwrap();
@@ -121,13 +67,13 @@ fn members_that_were_there_stay_the_user_that_they_are_and_new_ones_are_not_root
     let context = |set: &Value| set["spec"]["template"]["spec"]["securityContext"].clone();
     let new = set();
     assert_eq!((&context(&new)["runAsNonRoot"], &context(&new)["fsGroup"]), (&json!(true), &json!(65532)));
-    *world.set.lock().unwrap() = Some(new.clone());
+    world.put("StatefulSet", "my", new.clone());
     assert_eq!(set(), new);
     // The API server keeps an empty one.
     for before in [json!({}), Value::Null] {
         let mut old = new.clone();
         old["spec"]["template"]["spec"]["securityContext"] = before;
-        *world.set.lock().unwrap() = Some(old);
+        world.put("StatefulSet", "my", old);
         assert_eq!(context(&set()), json!({}));
     }
     let given = json!({"pod": {"securityContext": {"runAsUser": 7}}});
@@ -139,7 +85,7 @@ fn names_of_others_are_asked_only_of_an_issuer_of_the_clusters_own() {
     let render = |issuer: &str, more: Value| {
         let mut manager = json!({"enabled": true, "issuerRef": {"name": issuer, "kind": "ClusterIssuer"}});
         manager.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        World::default().try_render(&json!({"TLS": {"certManager": manager}}))
+        world().try_render(&json!({"TLS": {"certManager": manager}}), &[])
     };
     for (given, field) in [
         (json!({"dnsNames": ["bank.example.com"]}), "dnsNames: bank"),
@@ -157,7 +103,7 @@ fn names_of_others_are_asked_only_of_an_issuer_of_the_clusters_own() {
 
 #[test]
 fn the_status_has_the_fields_of_coreos() {
-    let rendered = World::default().render(&json!({}));
+    let rendered = world().render(&json!({}));
     let objects = objects(&rendered);
     let known = Known { objects: &objects, namespace: "ns", members: &["etcd"], facts: &facts(&Drivers::new()) };
     let fields = StatusFields::read(&rendered.unknown, known).unwrap().unwrap().fields;
@@ -212,39 +158,39 @@ fn a_chart_that_makes_certificates_gives_the_driver_its_own() {
 
 #[test]
 fn certificates_are_kept_until_their_time_and_the_authority_for_good() {
-    let world = World::default();
+    let world = world();
     let values = json!({"TLS": {"generated": {"enabled": true}}});
-    let first = world.deploy(&values);
+    let first = certificates(&world, &values);
     assert_eq!(first.keys().collect::<Vec<_>>(), ["my-ca-tls", "my-client-tls", "my-peer-tls", "my-server-tls"]);
-    assert_eq!(world.deploy(&values), first);
+    assert_eq!(certificates(&world, &values), first);
     // 365 days, of which 120 are left.
     world.after_days(244);
-    assert_eq!(world.deploy(&values), first);
+    assert_eq!(certificates(&world, &values), first);
     world.after_days(2);
-    let second = world.deploy(&values);
+    let second = certificates(&world, &values);
     for (name, certificate) in &first {
         assert_eq!(second[name] == *certificate, name == "my-ca-tls", "{name}");
     }
-    assert_eq!(world.deploy(&values), second);
+    assert_eq!(certificates(&world, &values), second);
 }
 
 #[test]
 fn certificates_are_renewed_for_other_names_and_when_a_text_says_so() {
-    let world = World::default();
-    let first = world.deploy(&json!({"TLS": {"generated": {"enabled": true}}}));
+    let world = world();
+    let first = certificates(&world, &json!({"TLS": {"generated": {"enabled": true}}}));
     let values = json!({"TLS": {"generated": {"enabled": true, "dnsNames": ["etcd.example.com"]}}});
-    let named = world.deploy(&values);
+    let named = certificates(&world, &values);
     let changed = |from: &BTreeMap<String, String>, to: &BTreeMap<String, String>| -> Vec<String> {
         from.iter().filter(|(name, certificate)| to[*name] != **certificate).map(|(name, _)| name.clone()).collect()
     };
     assert_eq!(changed(&first, &named), ["my-server-tls"]);
     let values = json!({"TLS": {"generated": {"enabled": true, "dnsNames": ["etcd.example.com"], "rotation": "2"}}});
-    assert_eq!(changed(&named, &world.deploy(&values)), ["my-client-tls", "my-peer-tls", "my-server-tls"]);
+    assert_eq!(changed(&named, &certificates(&world, &values)), ["my-client-tls", "my-peer-tls", "my-server-tls"]);
 }
 
 /// The environment of the container.
 fn environment(values: &Value) -> Vec<Map<String, Value>> {
-    let objects = objects(&World::default().render(values));
+    let objects = objects(&world().render(values));
     let set = objects.iter().find(|object| &*object.gvk.kind == "StatefulSet").unwrap();
     let env = set.body["spec"].pointer("/template/spec/containers/0/env").unwrap().as_array().unwrap();
     env.iter().map(|variable| variable.as_object().unwrap().clone()).collect()

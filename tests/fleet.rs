@@ -185,3 +185,65 @@ fn a_hundred_custom_resources_with_the_same_change_are_one_row() {
     let mut checksum = checksum.filter(|field| field["path"].as_str().unwrap().contains("checksum/page"));
     assert_eq!(checksum.next().map(|field| field["varies"].clone()), Some(Value::Bool(true)), "{report:#}");
 }
+
+#[test]
+fn a_patch_changes_every_custom_resource() {
+    let folder = Folder::new("patch");
+    let both = custom_resource("PhpApp", "a", "{replicas: 1, workers: []}") + &custom_resource("PhpApp", "b", "{}");
+    let resources = folder.write("cr.yaml", &both);
+    let chart = top().join("charts/php").display().to_string();
+    let run = |patch: &str| {
+        let patch = folder.write("patch.yaml", patch);
+        tillerman(&["fleet", &resources, "--chart", &chart, "--kind", &kind_of("PhpApp"), "--then-patch", &patch])
+    };
+    let output = run("spec: {replicas: 2, workers: null}");
+    assert!(matches!(output.status.code(), Some(1 | 3)), "{}", printed(&output));
+    assert!(printed(&output).contains("2 custom resources: 1 change"), "{}", printed(&output));
+    assert!(printed(&output).contains("replicas"), "{}", printed(&output));
+    assert_eq!(run("spec: {replicas: 1}").status.code(), Some(0));
+    for (wrong, says) in [
+        ("status: {}", "status cannot be patched; spec and metadata can"),
+        ("[1]", "a patch is a map"),
+        ("metadata: {name: other}", "it changes the name or the namespace"),
+        ("spec: 1", "spec is not an object"),
+    ] {
+        let output = run(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(printed(&output).contains(says), "{wrong}: {}", printed(&output));
+    }
+}
+
+#[test]
+fn another_version_of_a_chart_definition_is_compared() {
+    let folder = Folder::new("definitions");
+    let new = folder.chart("php", ("\nreplicas: 1\n", "\nreplicas: 2\n"));
+    let definition = |chart: &str, policy: &str| {
+        format!(
+            "apiVersion: tillerman.dev/v1alpha1\nkind: ChartDefinition\nmetadata: {{name: phps}}\nspec:\n  chart: {chart}\n  policy: {policy}\n"
+        )
+    };
+    let old = format!("{{path: {}}}", top().join("charts/php").display());
+    let now = folder.write("now.yaml", &definition(&old, "{}"));
+    let resources = folder.write("cr.yaml", &custom_resource("PhpApp", "a", "{}"));
+    let run = |then: String| {
+        let then = folder.write("then.yaml", &then);
+        tillerman(&["fleet", &resources, "--watches-file", &now, "--then-watches-file", &then])
+    };
+    assert_eq!(run(definition(&old, "{}")).status.code(), Some(0));
+    let changed = run(definition(&format!("{{path: {new}}}"), "{}"));
+    assert!(printed(&changed).contains("1 custom resource: 1 change"), "{}", printed(&changed));
+    let overridden = run(definition(&old, "{overrideValues: {replicas: \"3\"}}"));
+    assert!(printed(&overridden).contains("1 custom resource: 1 change"), "{}", printed(&overridden));
+    for (wrong, says) in [
+        (
+            definition("{configMap: {namespace: a, name: b, key: c}}", "{}"),
+            "its chart is in a ConfigMap of the cluster",
+        ),
+        (definition(&old, "{unknown: 1}"), "ChartDefinition phps: spec.policy"),
+        (definition("{}", "{}"), "give one of path, url, repository and configMap"),
+    ] {
+        let output = run(wrong);
+        assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
+        assert!(printed(&output).contains(says), "{says}: {}", printed(&output));
+    }
+}

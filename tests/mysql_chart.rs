@@ -1,68 +1,21 @@
 //! The chart of MariaDB, rendered by the library: the driver's document, and what is kept from one rendering to the next.
 
+#[path = "support/chart_world.rs"]
+mod chart_world;
+
+use chart_world::ChartWorld;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
-use tillerman::chart;
 use tillerman::members::document::Members;
 use tillerman::members::drivers::Drivers;
 use tillerman::members::primary::document::PrimaryDocument;
 use tillerman::members::progress::facts;
 use tillerman::object::{Object, parse_manifest};
 use tillerman::release::status_fields::{Known, StatusFields};
-use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
-use tillerman::template::function::{FnResult, Host};
-use tillerman::template::value::Value as Go;
+use tillerman::render::Rendered;
 
-/// A namespace with Secrets.
-#[derive(Clone, Default)]
-struct World {
-    random: Arc<Fixed>,
-    secrets: Arc<Mutex<BTreeMap<String, Value>>>,
-}
-
-impl Host for World {
-    fn random(&self, buffer: &mut [u8]) {
-        self.random.random(buffer);
-    }
-    fn now(&self) -> i128 {
-        1_767_225_600 * 1_000_000_000
-    }
-    fn lookup(&self, _: &str, _: &str, _: &str, name: &str) -> FnResult {
-        Ok(self.secrets.lock().unwrap().get(name).map_or_else(|| Go::map([]), Go::from))
-    }
-    fn resolve(&self, _: &str) -> String {
-        String::new()
-    }
-}
-
-impl World {
-    fn try_render(&self, values: &Value) -> Result<Rendered, String> {
-        let chart = chart::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/mysql")).unwrap();
-        let values = values.as_object().cloned().unwrap_or_default();
-        let options = Options::new(self.clone());
-        let rendered = render::render(&chart, &values, &Release::new("my", "ns"), &Capabilities::default(), &options);
-        rendered.map_err(|error| error.to_string())
-    }
-
-    /// The Secrets of a rendering, with the texts of `stringData` as the API server keeps them; they are there for the next renderings.
-    fn deploy(&self, values: &Value) -> BTreeMap<String, Value> {
-        let secrets = objects(&self.try_render(values).unwrap()).into_iter().filter(|o| &*o.gvk.kind == "Secret");
-        let secrets: BTreeMap<String, Value> = secrets
-            .map(|object| {
-                let mut body = Value::Object(object.body);
-                for (key, text) in body["stringData"].as_object().cloned().unwrap_or_default() {
-                    let bytes = text.as_str().unwrap().as_bytes();
-                    body["data"][key] =
-                        base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes).into();
-                }
-                (object.name, body)
-            })
-            .collect();
-        self.secrets.lock().unwrap().clone_from(&secrets);
-        secrets
-    }
+fn world() -> ChartWorld {
+    ChartWorld::of("mysql")
 }
 
 fn objects(rendered: &Rendered) -> Vec<Object> {
@@ -71,7 +24,7 @@ fn objects(rendered: &Rendered) -> Vec<Object> {
 
 #[test]
 fn a_name_is_enough() {
-    let rendered = World::default().try_render(&json!({})).unwrap();
+    let rendered = world().render(&json!({}));
     let objects = objects(&rendered);
     let members = Members::read(&rendered.unknown, &objects, "ns", &Drivers::new()).unwrap().unwrap();
     let set = &members.sets[0];
@@ -86,7 +39,7 @@ fn a_name_is_enough() {
 
 #[test]
 fn passwords_and_certificates_stay_and_a_name_more_changes_only_the_certificate_of_members() {
-    let world = World::default();
+    let world = world();
     let first = world.deploy(&json!({}));
     let names: Vec<&str> = first.keys().map(String::as_str).collect();
     assert_eq!(names, ["my-accounts", "my-ca-tls", "my-internal", "my-members-tls", "my-operator-tls", "my-root"]);
@@ -101,9 +54,9 @@ fn passwords_and_certificates_stay_and_a_name_more_changes_only_the_certificate_
 
 #[test]
 fn settings_are_lines_and_nothing_else() {
-    let world = World::default();
+    let world = world();
     let given = json!({"configuration": {"max_connections": 7, "innodb-file-per-table": null, "local_infile": false, "sql_mode": "ANSI"}});
-    let objects = objects(&world.try_render(&given).unwrap());
+    let objects = objects(&world.render(&given));
     let map = objects.iter().find(|object| &*object.gvk.kind == "ConfigMap").unwrap();
     let lines = "[mysqld]\ninnodb-file-per-table\nlocal_infile=OFF\nmax_connections=7\nsql_mode=ANSI\n";
     assert_eq!(map.body["data"]["my.cnf"], lines);
@@ -153,8 +106,8 @@ fn hostile_settings_are_refused_by_their_name() {
 
 /// Each is refused, and the message has the place or the reason.
 fn refused(rows: Vec<(Value, &str)>) {
-    let world = World::default();
-    let error = |wrong: &Value| world.try_render(wrong).err().unwrap_or_else(|| panic!("{wrong} is taken"));
+    let world = world();
+    let error = |wrong: &Value| world.try_render(wrong, &[]).err().unwrap_or_else(|| panic!("{wrong} is taken"));
     let other: Vec<String> =
         rows.into_iter().filter_map(|(wrong, why)| Some(error(&wrong)).filter(|error| !error.contains(why))).collect();
     assert!(other.is_empty(), "{}", other.join("\n"));
@@ -254,7 +207,7 @@ fn mysql_itself_is_a_flavor_and_what_it_lacks_is_refused() {
 
 /// All objects of a rendering, by kind and name.
 fn by_name(values: &Value) -> BTreeMap<String, Value> {
-    let objects = objects(&World::default().try_render(values).unwrap());
+    let objects = objects(&world().render(values));
     objects
         .into_iter()
         .map(|object| (format!("{} {}", object.gvk.kind, object.name), Value::Object(object.body)))
@@ -289,7 +242,7 @@ fn certificates_come_from_the_chart_from_cert_manager_or_from_others() {
     let given = json!({"tls": {"secrets": {"members": "m", "operator": "o"}}});
     let theirs = by_name(&given);
     assert_eq!((secrets(&theirs).len(), mounted(&theirs)), (0, json!("m")));
-    let rendered = World::default().try_render(&given).unwrap();
+    let rendered = world().render(&given);
     let members = Members::read(&rendered.unknown, &objects(&rendered), "ns", &Drivers::new()).unwrap().unwrap();
     let document = PrimaryDocument::read(&members.sets[0].settings.fields(), "my").unwrap();
     assert_eq!(document.tls_secret.as_deref(), Some("o"));
@@ -333,7 +286,7 @@ fn names_of_others_are_asked_only_of_an_issuer_of_the_clusters_own() {
         tls("", json!(["db.example.com"]), json!([])),
         json!({"tls": {"dnsNames": ["db.example.com"]}}),
     ] {
-        World::default().try_render(&taken).unwrap_or_else(|why| panic!("{taken}: {why}"));
+        world().try_render(&taken, &[]).unwrap_or_else(|why| panic!("{taken}: {why}"));
     }
 }
 
@@ -404,7 +357,7 @@ fn each_container_has_resources_where_the_members_have_some() {
 
 fn chained(base: &Value, over: &Value) -> Value {
     let mut merged = base.as_object().unwrap().clone();
-    chart::values::merge(&mut merged, over.as_object().unwrap().clone());
+    tillerman::chart::values::merge(&mut merged, over.as_object().unwrap().clone());
     Value::Object(merged)
 }
 
@@ -499,9 +452,9 @@ fn text(secret: &Value, key: &str) -> String {
 
 #[test]
 fn another_user_changes_no_pod_and_a_password_is_made_or_copied() {
-    let world = World::default();
+    let world = world();
     let theirs = json!({"kind": "Secret", "data": {"pw": "c2VjcmV0"}});
-    world.secrets.lock().unwrap().insert("theirs".into(), theirs.clone());
+    world.put("Secret", "theirs", theirs.clone());
     let users = json!([
         {"name": "app_1", "databases": ["shop"]},
         {"name": "given", "passwordSecret": {"name": "theirs", "key": "pw"}, "readOnly": true, "grants": [{"database": "shop", "privileges": ["ALL"]}]},
@@ -522,10 +475,10 @@ fn another_user_changes_no_pod_and_a_password_is_made_or_copied() {
         let users: Vec<_> = declared.users.iter().map(|user| declared::account(user, "root").unwrap()).collect();
         assert_eq!((users.len(), users[1].grants["shop"].len()), (3, 2));
     }
-    world.secrets.lock().unwrap().insert("theirs".into(), theirs);
+    world.put("Secret", "theirs", theirs);
     assert_eq!(world.deploy(&values), first, "a password that was made is kept");
     let set = |values: &Value| {
-        let objects = objects(&world.try_render(values).unwrap());
+        let objects = objects(&world.render(values));
         objects.into_iter().find(|object| &*object.gvk.kind == "StatefulSet").unwrap().body
     };
     assert_eq!(set(&json!({})), set(&values));
@@ -533,7 +486,7 @@ fn another_user_changes_no_pod_and_a_password_is_made_or_copied() {
 
 #[test]
 fn an_application_that_is_listed_gets_a_database_a_user_and_a_secret_with_the_way_there() {
-    let world = World::default();
+    let world = world();
     let values = json!({"applications": [{"name": "shop-1", "requireTLS": true}, {"name": "blog", "database": "wp"}]});
     let first = world.deploy(&values);
     let secret = &first["my-app-shop-1"];
@@ -554,7 +507,7 @@ fn an_application_that_is_listed_gets_a_database_a_user_and_a_secret_with_the_wa
     );
     assert_eq!(world.deploy(&values), first, "a password that was made is kept");
     // Of a single member there is no replica to read from.
-    let single = World::default().deploy(&json!({"replicas": 1, "applications": [{"name": "a"}]}));
+    let single = ChartWorld::of("mysql").deploy(&json!({"replicas": 1, "applications": [{"name": "a"}]}));
     assert_eq!(text(&single["my-app-a"], "read-host"), "my-primary");
     refused(vec![
         (json!({"applications": [{"name": "root"}]}), "is reserved for an account of the server"),
@@ -615,7 +568,7 @@ fn words(of: &Value) -> Vec<String> {
 #[test]
 fn backups_are_made_on_schedule_on_demand_and_before_delete() {
     let backup = with(&place(), &json!({"schedule": "0 3 * * *", "maxBackups": 5, "archiveEverySecond": 30}));
-    let rendered = World::default().try_render(&json!({"backup": backup, "backupOnDelete": true})).unwrap();
+    let rendered = world().render(&json!({"backup": backup, "backupOnDelete": true}));
     let all = objects(&rendered);
     let cron = all.iter().find(|object| &*object.gvk.kind == "CronJob").expect("there is a schedule");
     assert_eq!(cron.body["spec"]["schedule"], "0 3 * * *");
@@ -642,7 +595,7 @@ fn backups_are_made_on_schedule_on_demand_and_before_delete() {
         assert!(found, "{event}");
     }
 
-    let none = World::default().try_render(&json!({})).unwrap();
+    let none = world().render(&json!({}));
     assert!(!objects(&none).iter().any(|object| object.name.contains("backup") || object.name.contains("archive")));
     for (values, why) in [
         (json!({"backupOnDelete": true}), "needs a storage"),
@@ -651,7 +604,7 @@ fn backups_are_made_on_schedule_on_demand_and_before_delete() {
         (json!({"backup": {"storageType": "Volume", "volume": {"path": "db"}}}), "claimName"),
         (json!({"restore": {"storageType": "GCS"}}), "restore: the path"),
     ] {
-        let error = World::default().try_render(&values).unwrap_err();
+        let error = world().try_render(&values, &[]).unwrap_err();
         assert!(error.contains(why), "{values}: {error}");
     }
 }
@@ -660,7 +613,7 @@ fn backups_are_made_on_schedule_on_demand_and_before_delete() {
 fn a_new_cluster_begins_with_a_backup_that_its_first_member_fetches() {
     let restore = json!({"storageType": "S3", "s3": {"path": "bucket/shop/latest", "awsSecret": "aws"}, "namePrefix": "db", "until": "0-1-150"});
     let values = json!({"restore": restore});
-    let all = objects(&World::default().try_render(&values).unwrap());
+    let all = objects(&world().render(&values));
     let set = all.iter().find(|object| &*object.gvk.kind == "StatefulSet").unwrap();
     let pod = &set.body["spec"]["template"]["spec"];
     let containers = pod["initContainers"].as_array().unwrap();
@@ -682,7 +635,7 @@ fn a_new_cluster_begins_with_a_backup_that_its_first_member_fetches() {
         mounts.iter().any(|mount| mount["name"] == "store")
     };
     assert!(is_mounted(restores) && !is_mounted(&pod["containers"][0]), "the database has no keys of the store");
-    let none = objects(&World::default().try_render(&json!({})).unwrap());
+    let none = objects(&world().render(&json!({})));
     let set = none.iter().find(|object| &*object.gvk.kind == "StatefulSet").unwrap();
     assert_eq!(set.body["spec"]["template"]["spec"]["initContainers"].as_array().unwrap().len(), 1);
 }

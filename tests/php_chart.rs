@@ -1,57 +1,27 @@
 //! The chart of PHP applications, rendered by the library: what each runtime makes, that custom resources of earlier versions make what they
 //! made, and what of a tenant's values is refused.
 
+#[path = "support/chart_world.rs"]
+mod chart_world;
+
+use chart_world::ChartWorld;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tillerman::chart;
 use tillerman::object::parse_manifest;
-use tillerman::render::{self, Capabilities, Fixed, Options, Release, Rendered};
-use tillerman::template::function::{FnResult, Host};
-use tillerman::template::value::Value as Go;
+use tillerman::render::Rendered;
 use tillerman::template::yaml;
 
-/// A namespace with Secrets.
-#[derive(Clone, Default)]
-struct World {
-    random: Arc<Fixed>,
-    secrets: Arc<Mutex<BTreeMap<String, Value>>>,
-}
-
-impl Host for World {
-    fn random(&self, buffer: &mut [u8]) {
-        self.random.random(buffer);
-    }
-    fn now(&self) -> i128 {
-        1_767_225_600 * 1_000_000_000
-    }
-    fn lookup(&self, _: &str, _: &str, _: &str, name: &str) -> FnResult {
-        Ok(self.secrets.lock().unwrap().get(name).map_or_else(|| Go::map([]), Go::from))
-    }
-    fn resolve(&self, _: &str) -> String {
-        String::new()
-    }
-}
-
-impl World {
-    fn render(&self, values: &Value, kinds: &[&str]) -> Result<Rendered, String> {
-        let chart = chart::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/php")).unwrap();
-        let values = values.as_object().cloned().unwrap_or_default();
-        let options = Options::new(self.clone());
-        let mut capabilities = Capabilities::default();
-        capabilities.api_versions.extend(kinds.iter().map(|&kind| kind.to_owned()));
-        let rendered = render::render(&chart, &values, &Release::new("my", "ns"), &capabilities, &options);
-        rendered.map_err(|error| error.to_string())
-    }
+fn world() -> ChartWorld {
+    ChartWorld::of("php")
 }
 
 fn rendered(values: &Value) -> Rendered {
-    World::default().render(values, &[]).unwrap_or_else(|error| panic!("{values}: {error}"))
+    world().render(values)
 }
 
 /// All objects of a rendering, by kind and name: hooks and operations, too.
@@ -102,8 +72,8 @@ fn what_custom_resources_of_0_1_0_say_renders_what_it_rendered() {
         // What its Ingress has is allowed by the operator's author.
         values["allowedAnnotations"] = json!(["a"]);
         let before = read(&format!("{name}.manifest.yaml"));
-        let world = World::default();
-        let new = world.render(&values, &[]).unwrap().manifest();
+        let world = world();
+        let new = world.render(&values).manifest();
         let is_profile = |line: &&str| line.contains("seccompProfile");
         let (changed, kept): (Vec<&str>, Vec<&str>) = new.trim().lines().partition(is_profile);
         assert_eq!(changed.len(), 1, "{name}");
@@ -111,17 +81,17 @@ fn what_custom_resources_of_0_1_0_say_renders_what_it_rendered() {
         // It is there as it was made by then, and stays so.
         let deployment =
             parse_manifest(&before).unwrap().into_iter().find(|object| &*object.gvk.kind == "Deployment").unwrap();
-        world.secrets.lock().unwrap().insert("my".to_owned(), Value::Object(deployment.body));
-        assert_eq!(world.render(&values, &[]).unwrap().manifest().trim(), before.trim(), "{name}");
+        world.put("Deployment", "my", Value::Object(deployment.body));
+        assert_eq!(world.render(&values).manifest().trim(), before.trim(), "{name}");
         // Unless the values request it.
         values["securityContext"]["seccompProfile"] = json!({"type": "RuntimeDefault"});
-        assert!(world.render(&values, &[]).unwrap().manifest().contains("seccompProfile"), "{name}");
+        assert!(world.render(&values).manifest().contains("seccompProfile"), "{name}");
         values["securityContext"].as_object_mut().unwrap().remove("seccompProfile");
         // One that was made with a profile keeps it.
         let deployment =
             parse_manifest(&new).unwrap().into_iter().find(|object| &*object.gvk.kind == "Deployment").unwrap();
-        world.secrets.lock().unwrap().insert("my".to_owned(), Value::Object(deployment.body));
-        assert_eq!(world.render(&values, &[]).unwrap().manifest(), new, "{name}");
+        world.put("Deployment", "my", Value::Object(deployment.body));
+        assert_eq!(world.render(&values).manifest(), new, "{name}");
     }
 }
 
@@ -501,21 +471,21 @@ fn a_database_comes_from_the_cluster_of_the_namespace_or_from_elsewhere() {
 
     // With a cluster, somebody must have agreed; and the same once they have.
     let kinds = ["databases.tillerman.dev/v1alpha1"];
-    let world = World::default();
-    let error = world.render(&bound, &kinds).unwrap_err();
+    let world = world();
+    let error = world.try_render(&bound, &kinds).unwrap_err();
     assert!(
         error.contains("the MySQLCluster db must list this application, spec.applications: [{name: my}]"),
         "{error}"
     );
-    world.secrets.lock().unwrap().insert("db-app-my".into(), json!({"kind": "Secret", "data": {"host": "ZGI="}}));
-    world.render(&bound, &kinds).unwrap();
+    world.put("Secret", "db-app-my", json!({"kind": "Secret", "data": {"host": "ZGI="}}));
+    world.try_render(&bound, &kinds).unwrap();
 }
 
 /// New pods have the new password. The annotation says nothing about it: the sum depends on the Secret's UID, too.
 #[test]
 fn pods_follow_a_changed_password_of_their_database() {
-    let sums = |world: &World, values: &Value| -> Vec<Value> {
-        let manifest = world.render(values, &[]).unwrap().manifest();
+    let sums = |world: &ChartWorld, values: &Value| -> Vec<Value> {
+        let manifest = world.render(values).manifest();
         let deployments =
             parse_manifest(&manifest).unwrap().into_iter().filter(|object| &*object.gvk.kind == "Deployment");
         deployments
@@ -525,13 +495,13 @@ fn pods_follow_a_changed_password_of_their_database() {
     let workers = json!([{"name": "mail", "command": ["php", "mail.php"]}]);
     for runtime in ["fpm", "image"] {
         let bound = json!({"runtime": runtime, "image": "a:1", "database": {"cluster": "db"}, "workers": workers});
-        let world = World::default();
+        let world = world();
         assert_eq!(sums(&world, &bound), [Value::Null, Value::Null], "{runtime}: there is no Secret");
         let mut seen = Vec::new();
         for (uid, password) in [("a", "x"), ("a", "y"), ("b", "y")] {
             let secret =
                 json!({"kind": "Secret", "metadata": {"uid": uid}, "data": {"username": "u", "password": password}});
-            world.secrets.lock().unwrap().insert("db-app-my".into(), secret);
+            world.put("Secret", "db-app-my", secret);
             let now = sums(&world, &bound);
             assert!(now.iter().all(|sum| sum.is_string() && *sum == now[0]), "{runtime}: {now:?}");
             assert!(!seen.contains(&now), "{runtime}: {now:?}");
@@ -625,7 +595,7 @@ fn routes_policies_and_metrics_are_there_when_they_are_asked_for() {
 
 /// Each is refused, and the message has the place or the reason.
 fn refused(rows: Vec<(Value, &str)>) {
-    let error = |wrong: &Value| World::default().render(wrong, &[]).err().unwrap_or_else(|| panic!("{wrong} is taken"));
+    let error = |wrong: &Value| world().try_render(wrong, &[]).err().unwrap_or_else(|| panic!("{wrong} is taken"));
     let other: Vec<String> =
         rows.into_iter().filter_map(|(wrong, why)| Some(error(&wrong)).filter(|error| !error.contains(why))).collect();
     assert!(other.is_empty(), "{}", other.join("\n"));

@@ -38,7 +38,6 @@ pub struct MemberPod {
     pub uid: String,
     /// Its address, when it has one.
     pub address: Option<String>,
-    /// Its claims.
     claims: Vec<String>,
     /// Where its containers have them mounted.
     folders: Vec<String>,
@@ -76,7 +75,6 @@ impl Hand {
         u32::try_from(replicas).map_err(|e| e.to_string())
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

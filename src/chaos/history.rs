@@ -17,7 +17,6 @@ use serde::Serialize;
 /// An operation of a client, and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// The client.
     pub client: u32,
     /// When it was asked.
     pub call: u64,
@@ -37,24 +36,14 @@ pub struct Entry {
 #[serde(tag = "operation", rename_all = "kebab-case")]
 pub enum ClientCall {
     /// To have this value.
-    Put {
-        /// The key.
-        key: String,
-        /// The value.
-        value: String,
-    },
+    Put { key: String, value: String },
     /// Which value it has.
-    Get {
-        /// The key.
-        key: String,
-    },
+    Get { key: String },
     /// To have this value if it has the other one.
     CompareAndSwap {
-        /// The key.
         key: String,
         /// The value that it must have; None: it must not be there.
         expected: Option<String>,
-        /// The value.
         value: String,
     },
 }
@@ -98,7 +87,6 @@ pub enum KeyAnswer {
 }
 
 impl ClientCall {
-    /// Its key.
     pub fn key(&self) -> &str {
         match self {
             Self::Put { key, .. } | Self::Get { key } | Self::CompareAndSwap { key, .. } => key,

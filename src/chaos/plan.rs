@@ -27,7 +27,6 @@ impl FaultKind {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Kill, Self::Destroy, Self::Partition, Self::Pause, Self::Operator, Self::Fill];
 
-    /// Its word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Kill => "kill",
@@ -87,7 +86,6 @@ impl FromStr for Level {
 /// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Its kind.
     pub kind: FaultKind,
     /// The members, by ordinal, lowest first.
     pub members: Vec<u32>,

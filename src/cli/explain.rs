@@ -4,7 +4,6 @@ use crate::cli::common::error::CliError;
 use crate::cli::common::streams::print;
 use crate::cli::common::values_files;
 use crate::crd::{self, CrdSettings};
-use crate::template::value::Value as Yaml;
 use crate::template::yaml;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -50,9 +49,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), CliError> {
     }
     print(&match args.output.as_deref() {
         Some("json") => serde_json::to_string_pretty(&as_json(&rows)).map_err(CliError::new)? + "\n",
-        Some("yaml") => {
-            String::from_utf8_lossy(&yaml::emit(&Yaml::from(&as_json(&rows))).map_err(CliError)?).into_owned()
-        }
+        Some("yaml") => yaml::of_json(&as_json(&rows)).map_err(CliError)?,
         Some(_) => markdown(&rows),
         None => table(&rows),
     });

@@ -9,9 +9,7 @@ use super::error::{ApiError, Sent};
 /// A ServiceAccount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 

@@ -30,7 +30,6 @@ pub enum Sent {
 /// The causes of a refusal.
 #[derive(Clone, Debug, Default)]
 pub struct Causes {
-    /// Their reasons.
     reasons: Vec<String>,
     /// The fields that are invalid.
     fields: Vec<String>,
@@ -72,7 +71,6 @@ pub enum ApiError {
     UnknownKind {
         /// The attempted action.
         what: String,
-        /// The kind.
         kind: String,
     },
     /// The API server answers, but the server of an aggregated API behind it does not.
@@ -86,7 +84,6 @@ pub enum ApiError {
     Immutable {
         /// The attempted action.
         what: String,
-        /// The fields.
         fields: String,
         /// The loss if it were recreated.
         lost: &'static str,

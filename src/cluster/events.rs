@@ -30,9 +30,7 @@ pub struct Event {
     pub gvk: Gvk,
     /// Its namespace; empty when it is cluster-scoped.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
     /// Whether its type is `Warning`; if not, it is `Normal`.
     pub warning: bool,

@@ -12,7 +12,6 @@ const GLOBAL: &str = "global";
 pub struct Subchart<'c> {
     /// Its alias, else its name.
     pub key: &'c str,
-    /// The chart.
     pub chart: &'c Chart,
     /// The dotted paths in the parent's values that switch it on.
     pub conditions: Vec<&'c str>,

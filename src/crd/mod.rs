@@ -66,7 +66,6 @@ pub struct CrdSettings {
 /// A values file that a definition has to accept.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// Its name.
     pub name: String,
     /// Its content.
     pub values: Values,

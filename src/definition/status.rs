@@ -43,7 +43,6 @@ impl DefinitionReason {
 /// The result of a definition.
 #[derive(Clone, Debug)]
 pub struct DefinitionReport<'r> {
-    /// Its generation.
     pub generation: i64,
     /// Now, RFC 3339.
     pub now: &'r str,

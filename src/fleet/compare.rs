@@ -25,7 +25,6 @@ pub struct FleetObject {
 /// The objects of a custom resource at one time.
 #[derive(Clone, Debug, Default)]
 pub struct FleetDrawing {
-    /// The objects.
     pub objects: Vec<FleetObject>,
     /// The objects with other random values; `None` if nothing is random.
     pub again: Option<Vec<FleetObject>>,

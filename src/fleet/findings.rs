@@ -6,7 +6,6 @@ use super::compare::{Compared, ObjectDelta};
 use super::effect::{Effect, of_field, of_object};
 use crate::mask::secret_data::{HIDDEN, HIDDEN_CHANGE, hide};
 use crate::object::ObjectId;
-use crate::template::value::Value as Yaml;
 use crate::template::yaml;
 
 /// The object of an entry, or the custom resource itself.
@@ -121,7 +120,7 @@ fn written(id: &ObjectId, body: &Value) -> String {
     if is_secret(id) {
         hide(None, Some(&mut body));
     }
-    let text = yaml::emit(&Yaml::from(&body)).map(|text| String::from_utf8_lossy(&text).into_owned());
+    let text = yaml::of_json(&body);
     text.unwrap_or_else(|why| format!("# it cannot be written as YAML: {why}\n"))
 }
 

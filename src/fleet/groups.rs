@@ -35,7 +35,6 @@ pub struct FleetGroup {
     pub effect: Effect,
     /// To which object, with marks in place of names.
     pub subject: FleetSubject,
-    /// The fields.
     pub fields: Vec<GroupField>,
     /// The object of the first custom resource as YAML, if it is created.
     pub body: Option<String>,

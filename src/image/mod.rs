@@ -114,7 +114,6 @@ pub enum Contents {
 }
 
 impl Contents {
-    /// The charts.
     pub fn charts(&self) -> &[PlacedChart] {
         match self {
             Self::Project(project) => &project.charts,
@@ -126,7 +125,6 @@ impl Contents {
 /// Everything that has an influence on an image.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// Its name.
     pub name: ImageName,
     /// A program for each platform.
     pub programs: Vec<Program>,
@@ -180,7 +178,6 @@ impl Image {
 /// An image for one platform or more.
 #[derive(Clone, Debug)]
 pub struct Images {
-    /// Its name.
     pub name: ImageName,
     /// One for each platform, in the order of their names.
     pub images: Vec<Image>,

@@ -26,7 +26,6 @@ pub struct ImageName {
     pub registry: String,
     /// The path in the registry.
     pub repository: String,
-    /// The tag.
     pub tag: String,
 }
 

@@ -21,7 +21,6 @@ const OURS: &str = "tillerman";
 pub struct Package {
     /// Its name in the document: letters, digits, `-` and `.`.
     id: String,
-    /// Its name.
     pub name: String,
     /// Its version, or nothing.
     pub version: String,

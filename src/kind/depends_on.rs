@@ -11,7 +11,6 @@ use crate::names;
 use crate::object::Gvk;
 use crate::object::field_path::FieldPath;
 
-/// The annotation.
 pub const ANNOTATION: &str = names::DEPENDS_ON;
 /// The prefix of a path in another status.
 const STATUS: &str = "status.";
@@ -19,13 +18,10 @@ const STATUS: &str = "status.";
 /// A custom resource in the same namespace that must be ready first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependency {
-    /// Its group.
     pub group: String,
     /// Its version; any that the operator serves if it is missing.
     pub version: Option<String>,
-    /// Its kind.
     pub kind: String,
-    /// Its name.
     pub name: Name,
     /// Where fields of its status go in the values.
     pub values: Vec<Taken>,

@@ -38,7 +38,6 @@ use values_from::ValuesFrom;
 pub struct Kind {
     /// The custom resource's kind.
     pub gvk: Gvk,
-    /// The chart.
     pub chart: ChartRef,
     /// The checks of the chart when it is fetched.
     pub proof: Proof,

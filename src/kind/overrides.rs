@@ -13,7 +13,7 @@ use crate::render::{self, Limits};
 use crate::template::function::{Function, Param};
 use crate::template::functions;
 use crate::template::go::Functions;
-use crate::template::value::Value as TemplateValue;
+use crate::template::value;
 
 /// Values that win over those of a custom resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -145,9 +145,9 @@ static ENVIRONMENT: [Function; 2] = [
     },
 ];
 
-fn argument(args: &[TemplateValue]) -> String {
+fn argument(args: &[value::Value]) -> String {
     match args.first() {
-        Some(TemplateValue::Str(text)) => text.text().into_owned(),
+        Some(value::Value::Str(text)) => text.text().into_owned(),
         _ => String::new(),
     }
 }

@@ -15,7 +15,6 @@ use crate::names;
 pub struct ServiceAccount {
     /// Its namespace; `None` for that of the custom resource, or of the release where the custom resource is cluster-scoped.
     pub namespace: Option<Box<str>>,
-    /// Its name.
     pub name: Box<str>,
 }
 

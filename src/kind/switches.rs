@@ -144,7 +144,6 @@ pub struct Switch {
     pub allow: Option<&'static str>,
     /// Its effect, in sentences of Markdown.
     pub effect: &'static str,
-    /// Its reader.
     pub reader: Reader,
 }
 
@@ -344,7 +343,6 @@ pub struct Theirs {
     pub name: &'static str,
     /// The texts that are allowed.
     pub values: &'static str,
-    /// Its effect.
     pub effect: &'static str,
     /// Sets it here; nothing where `plan::immutable` reads it.
     set: Option<fn(&mut Switches, &str)>,

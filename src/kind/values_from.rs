@@ -10,7 +10,6 @@ use super::dns;
 use crate::bounds;
 use crate::chart::strvals::{self, Mode};
 
-/// The annotation.
 pub const ANNOTATION: &str = names::VALUES_FROM;
 /// The key where none is given, as in Flux.
 const KEY: &str = "values.yaml";
@@ -38,7 +37,6 @@ impl fmt::Display for SourceKind {
 pub struct ValuesFrom {
     /// The kind of the object that has them.
     pub kind: SourceKind,
-    /// Its name.
     pub name: Arc<str>,
     /// The key whose content is values as YAML, or one value when there is a target path.
     pub key: String,

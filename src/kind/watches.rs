@@ -22,7 +22,6 @@ use crate::object::patch;
 /// A field of an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name.
     pub name: &'static str,
     /// The values that are allowed, and the default if there is one.
     pub values: &'static str,

@@ -16,7 +16,6 @@ pub enum Part {
     Own(Box<str>),
     /// Text from another source: the API server, a template, a pod, another controller.
     Foreign {
-        /// The text.
         text: Box<str>,
         /// The substitute where it cannot be shown; empty for [`WITHHELD`].
         bare: Box<str>,
@@ -60,7 +59,6 @@ impl Text {
         Self(self.0.into_iter().chain(more.0).collect())
     }
 
-    /// Its parts.
     pub fn parts(&self) -> &[Part] {
         &self.0
     }

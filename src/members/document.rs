@@ -23,7 +23,6 @@ use crate::runs;
 
 /// `apiVersion` of a `Members` document.
 pub const API_VERSION: &str = names::MEMBERS_API_VERSION;
-/// Its kind.
 pub const KIND: &str = "Members";
 /// Its hook name.
 pub const MEMBERS: &str = "members";
@@ -89,7 +88,6 @@ impl DriverSettings {
         Self(is_some.then(|| (field.to_owned(), settings.into())).into_iter().collect())
     }
 
-    /// Their fields.
     pub fn fields(&self) -> Map<String, Value> {
         self.0.values().find_map(Value::as_object).cloned().unwrap_or_default()
     }

@@ -45,45 +45,18 @@ pub enum MemberStep<A, O = StoredFacts> {
     /// Run only the pod of this ordinal. [`MemberStep::Scale`] ends this.
     Only(u32),
     /// Delete a claim, but only the one with this uid.
-    DeleteClaim {
-        /// Its name.
-        name: std::sync::Arc<str>,
-        /// Its uid.
-        uid: Box<str>,
-    },
+    DeleteClaim { name: std::sync::Arc<str>, uid: Box<str> },
     /// Delete a pod, but only the one with this uid. The pod is broken, so disruption budgets do not count.
-    DeletePod {
-        /// Its ordinal.
-        ordinal: u32,
-        /// Its uid.
-        uid: Box<str>,
-    },
+    DeletePod { ordinal: u32, uid: Box<str> },
     /// Evict a pod, so that it is recreated from the current template. Disruption budgets count.
-    EvictPod {
-        /// Its ordinal.
-        ordinal: u32,
-        /// Its uid.
-        uid: Box<str>,
-    },
+    EvictPod { ordinal: u32, uid: Box<str> },
     /// Give a pod its role by a label, by which Services select it; `None` removes the label.
-    LabelPod {
-        /// Its ordinal.
-        ordinal: u32,
-        /// Its uid.
-        uid: Box<str>,
-        /// The role.
-        role: Option<&'static str>,
-    },
+    LabelPod { ordinal: u32, uid: Box<str>, role: Option<&'static str> },
     /// Carry out an action of the driver.
     Act(A),
     /// Carry out an action of the driver, and store this latch in the status when it is done. After a crash in between,
     /// the action is repeated.
-    ActThen {
-        /// The action.
-        action: A,
-        /// The latch.
-        latch: Latch<O>,
-    },
+    ActThen { action: A, latch: Latch<O> },
 }
 
 impl<A, O: Serialize> MemberStep<A, O> {
@@ -220,7 +193,6 @@ pub struct DriverNeeds {
 pub struct NeededSecret {
     /// The field of `spec` that names it, such as `etcd.tls`.
     pub field: &'static str,
-    /// Its name.
     pub name: String,
     /// The keys whose values must not appear in any text.
     pub masked: &'static [&'static str],
@@ -294,9 +266,7 @@ pub struct Sight {
 /// The metrics of a member.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberSight {
-    /// Its pod.
     pub pod: String,
-    /// Its role.
     pub role: &'static str,
     /// Whether it answers.
     pub answers: bool,

@@ -3,7 +3,6 @@
 /// A phase of a driver: rows that follow each other, and decide about one matter.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// Its name.
     pub name: &'static str,
     /// When its rows apply, as Markdown.
     pub about: &'static str,
@@ -12,7 +11,6 @@ pub struct Phase {
 /// A row of a table of decisions.
 #[derive(Debug)]
 pub struct Row {
-    /// Its phase.
     pub phase: &'static Phase,
     /// The name of its function.
     pub name: &'static str,

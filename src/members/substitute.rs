@@ -62,8 +62,8 @@ pub fn strip(manifests: &mut [Manifest], members: &Members) -> Result<(), String
         manifest.text = match without_line(&manifest.text) {
             Some(text) if Object::parse(&text).is_ok_and(|o| o.as_ref() == Some(&object)) => text,
             _ => {
-                let text = yaml::emit(&(&Value::Object(object.body)).into())?;
-                String::from_utf8_lossy(&text).trim_end().to_owned()
+                let text = yaml::of_json(&Value::Object(object.body))?;
+                text.trim_end().to_owned()
             }
         };
     }

@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 /// The observed state of a StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Its namespace.
     pub namespace: Arc<str>,
     /// Its name; pod `k` is `NAME-k`.
     pub name: Arc<str>,
@@ -57,7 +56,6 @@ pub struct Pod {
     pub revision: Box<str>,
     /// When it was created, in seconds since 1970.
     pub created: i64,
-    /// Its phase.
     pub phase: PodPhase,
     /// Whether its condition `Ready` is true.
     pub ready: bool,
@@ -112,7 +110,6 @@ pub struct Exit {
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeClaim {
-    /// Its name.
     pub name: Arc<str>,
     /// `metadata.uid`.
     pub uid: Box<str>,
@@ -379,7 +376,6 @@ impl<O> Latch<O> {
 pub struct Move {
     /// The kind of the change.
     pub kind: MoveKind,
-    /// Its ordinal.
     pub ordinal: u32,
     /// When it began, in seconds since 1970. This distinguishes it from an earlier change of the same ordinal.
     pub since: i64,

@@ -9,7 +9,6 @@ use super::pods::{Exit, PodFacts};
 /// A change. It has no time and no number of attempts in it, so that the same again is known as the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The event.
     pub event: NoticeEvent,
     /// The part of the release: `release`, `drift`, `operation NAME`, `Deployment/NAME` …
     pub subject: String,

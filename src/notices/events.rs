@@ -34,7 +34,6 @@ pub enum NoticeEvent {
 /// The facts about an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
-    /// The event.
     pub event: NoticeEvent,
     /// Its name in `spec.events`.
     pub name: &'static str,
@@ -139,7 +138,6 @@ pub const EVENTS: [Known; 25] = [
 ];
 
 impl NoticeEvent {
-    /// Its name.
     pub fn name(self) -> &'static str {
         EVENTS.iter().find(|known| known.event == self).map_or("", |known| known.name)
     }

@@ -14,9 +14,7 @@
 //! literal    = TEXT | ["-"] NUMBER | "true" | "false" | "none"
 //! ```
 
-/// The filters.
 pub const FILTERS: [&str; 8] = ["upper", "lower", "trim", "length", "first", "last", "default", "join"];
-/// The tags.
 const TAGS: [&str; 6] = ["if", "elif", "else", "endif", "for", "endfor"];
 /// Words that are not names.
 const WORDS: [&str; 8] = ["in", "is", "if", "else", "and", "or", "not", "recursive"];

@@ -15,7 +15,6 @@ const MAX_SUBJECT: usize = 250;
 pub struct Sender<'s> {
     /// The namespace of the notice.
     pub namespace: &'s str,
-    /// Its name.
     pub name: &'s str,
 }
 
@@ -39,7 +38,6 @@ pub struct Message {
 /// A message with the result of the templates of its notice.
 #[derive(Clone, Debug)]
 pub struct Composed {
-    /// The message.
     pub message: Message,
     /// Why a template failed; `None` if none did, or if none was used.
     pub template_error: Option<String>,

@@ -27,7 +27,6 @@ pub mod webhook;
 use crate::names;
 use crate::object::Gvk;
 
-/// Its kind.
 pub const KIND: &str = "Notice";
 /// Its plural name.
 pub const PLURAL: &str = "notices";

@@ -92,13 +92,12 @@ pub fn definition() -> Value {
 #[cfg(test)]
 mod tests {
     use super::definition;
-    use crate::template::value::Value;
     use crate::template::yaml;
 
     #[test]
     fn the_file_of_deploy_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/notice.yaml");
-        let text = String::from_utf8(yaml::emit(&Value::from(&definition())).unwrap()).unwrap();
+        let text = yaml::of_json(&definition()).unwrap();
         if std::env::var_os("REWRITE_REFERENCE").is_some() {
             std::fs::write(path, &text).unwrap();
         }

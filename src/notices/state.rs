@@ -85,7 +85,6 @@ pub struct Incident {
     pub thread: String,
     /// How it began.
     pub event: NoticeEvent,
-    /// Its reason.
     pub reason: String,
     /// When it was last reported.
     pub reported: i64,
@@ -103,7 +102,6 @@ pub struct Incident {
 pub struct Pending {
     /// The event that it would be.
     pub event: NoticeEvent,
-    /// Its reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// When it began.
@@ -131,7 +129,6 @@ pub struct Entry {
 pub struct Line {
     /// `Kind.group/name`.
     pub release: String,
-    /// The event.
     pub event: NoticeEvent,
     /// To which part.
     pub subject: String,
@@ -183,9 +180,7 @@ pub struct Look {
 /// The notice whose state changes, and the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn<'t> {
-    /// The notice.
     pub notice: &'t Notice,
-    /// Its uid.
     pub uid: &'t str,
     /// Now, in seconds since 1970.
     pub now: i64,

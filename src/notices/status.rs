@@ -42,7 +42,6 @@ impl NoticeReason {
 /// The state of a notice.
 #[derive(Clone, Debug)]
 pub struct NoticeReport<'r> {
-    /// Its generation.
     pub generation: i64,
     /// Now, RFC 3339.
     pub now: &'r str,

@@ -22,7 +22,6 @@ pub struct Url {
     pub secure: bool,
     /// The name of the host, or its address.
     pub host: String,
-    /// The port.
     pub port: u16,
     /// The path and the query.
     pub path: String,

@@ -58,7 +58,6 @@ pub struct ObjectId {
     pub gvk: Gvk,
     /// Its namespace; `None` for a cluster-scoped object.
     pub namespace: Option<Arc<str>>,
-    /// Its name.
     pub name: Arc<str>,
 }
 

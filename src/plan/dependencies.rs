@@ -33,7 +33,6 @@ pub enum DependencyState {
     Exists {
         /// `metadata.generation`.
         generation: i64,
-        /// Its status.
         status: Map<String, Value>,
     },
 }
@@ -43,7 +42,6 @@ pub enum DependencyState {
 pub struct Needed {
     /// `Kind.group` of the other.
     pub kind: String,
-    /// Its name.
     pub name: String,
     /// Why it is not ready; `None` if it is.
     pub unready: Option<String>,

@@ -5,7 +5,6 @@
 /// A type of condition.
 #[derive(Clone, Copy, Debug)]
 pub struct ConditionType {
-    /// Its name.
     pub name: &'static str,
     /// The other projects that use it with this meaning.
     pub of: &'static str,
@@ -36,7 +35,6 @@ pub fn polarity(name: &str) -> Polarity {
 /// A reason of conditions; where it is one of a failure, also of a `Warning` event and a label of `tillerman_failures_total`.
 #[derive(Clone, Copy, Debug)]
 pub struct Reason {
-    /// Its name.
     pub name: &'static str,
     /// Its meaning and the remedy, as Markdown.
     pub meaning: &'static str,

@@ -34,7 +34,6 @@ const RESERVED: [&str; 11] = [
 pub struct Ended {
     /// Its name.
     pub pod: Box<str>,
-    /// Its uid.
     pub uid: Box<str>,
     /// When it was created, seconds since 1970.
     pub created: i64,

@@ -32,7 +32,6 @@ pub enum RolloutPhase {
 /// A custom resource of the kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutMember<K> {
-    /// Its name.
     pub key: K,
     /// Where it is.
     pub state: RolloutPhase,

@@ -100,15 +100,12 @@ pub struct Report<'a> {
 /// The deployed release.
 #[derive(Clone, Debug)]
 pub struct Release<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// Its namespace.
     pub namespace: &'a str,
     /// Revision.
     pub revision: u64,
     /// The chart, when this pass knows it.
     pub chart: Option<ChartLabel>,
-    /// Its manifest.
     pub manifest: Manifest,
 }
 

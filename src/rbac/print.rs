@@ -26,7 +26,6 @@ pub struct Subject {
 pub struct RoleDocument {
     /// Where it holds.
     pub namespace: Option<String>,
-    /// Its rules.
     pub rules: Vec<Rule>,
 }
 

@@ -28,7 +28,6 @@ use crate::template::budget::Budget;
 
 /// A chart that can be rendered.
 pub struct Loaded {
-    /// The chart.
     pub chart: Chart,
     /// Digest of the chart.
     pub digest: String,
@@ -144,7 +143,6 @@ fn find(text: &[u8], needle: &[u8]) -> bool {
 
 /// A kind with its chart.
 pub struct Served {
-    /// The kind.
     pub kind: Kind,
     /// controller-runtime's name of the controller, for metrics.
     pub controller: String,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::error::Error;
 use super::render::draw::{ChartInputs, Drawn, LIMITS, MAX_OBJECTS, declared, members, with_chart};
@@ -39,11 +39,8 @@ const BEGIN: i128 = 1_700_000_000 * 1_000_000_000;
 pub struct PlainResource {
     /// Its kind.
     pub gvk: Gvk,
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its labels.
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// Its annotations, also those that the kind does not allow.
     pub annotations: BTreeMap<Box<str>, Box<str>>,
@@ -81,6 +78,12 @@ impl PlainResource {
         })
     }
 
+    /// It as an object, with what was read of it.
+    pub fn object(&self) -> Value {
+        json!({"apiVersion": self.gvk.api_version(), "kind": &*self.gvk.kind, "metadata": {"name": &*self.name,
+            "namespace": &*self.namespace, "labels": self.labels, "annotations": self.annotations}, "spec": self.spec})
+    }
+
     /// The custom resource as the kind takes it: without the annotations that the kind does not allow.
     fn allowed(&self, kind: &Kind) -> Self {
         let mut allowed = self.clone();
@@ -111,7 +114,6 @@ impl PlainResource {
 pub struct OfflineSettings<'a> {
     /// The kind of the custom resource.
     pub kind: &'a Kind,
-    /// Its chart.
     pub chart: &'a Chart,
     /// The capabilities that templates see.
     pub capabilities: &'a Capabilities,

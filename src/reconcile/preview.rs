@@ -38,7 +38,6 @@ use crate::plan::crds::CrdAction;
 use crate::plan::hooks::HookEvent;
 use crate::plan::situation::{RevisionKind, Situation, newest_operation, operation};
 use crate::plan::{Desired, Plan, PlanStep, Verb, plan};
-use crate::template::value::Value as Yaml;
 use crate::template::yaml;
 
 /// How long the caches may take to know the release.
@@ -60,7 +59,6 @@ pub struct PreviewTarget {
     pub chart: Option<Arc<Loaded>>,
     /// Namespace of the custom resource; empty for a cluster-scoped one.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Namespace of its release.
     pub release_namespace: String,
@@ -464,7 +462,7 @@ fn change(
     }
     let write = |object: &Option<Value>| -> String {
         let Some(object) = object else { return String::new() };
-        let text = yaml::emit(&Yaml::from(object)).map(|text| String::from_utf8_lossy(&text).into_owned());
+        let text = yaml::of_json(object);
         let text = text.unwrap_or_else(|why| format!("# it cannot be written as YAML: {why}\n"));
         masked(&text).unwrap_or_else(|| "# it is not shown: too much of it may be secret\n".to_owned())
     };

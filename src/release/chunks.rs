@@ -35,7 +35,6 @@ const ROOM: usize = 50_000;
 /// The large parts of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunks {
-    /// Their digest.
     pub digest: String,
     /// Their text, cut.
     pub parts: Vec<String>,

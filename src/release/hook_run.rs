@@ -13,15 +13,12 @@ pub const HOOK: &str = names::HOOK_RUN;
 /// A run of a hook, from the annotation of its live object, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookRun {
-    /// The revision.
     pub revision: u64,
-    /// The event.
     pub event: Box<str>,
     /// Digest of the manifest.
     pub digest: Box<str>,
     /// When the object was created, seconds, by the API server's clock.
     pub created: i64,
-    /// The outcome.
     pub outcome: HookOutcome,
 }
 

@@ -77,7 +77,6 @@ pub struct Live {
     pub finished: bool,
     /// The hook that made it.
     pub hook: Option<Box<super::hook_run::HookRun>>,
-    /// Its health.
     pub health: Health,
     /// `spec.replicas` of a StatefulSet with members: the digest leaves it out, because the operator changes it step by step.
     pub replicas: Option<u32>,

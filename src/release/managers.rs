@@ -152,7 +152,6 @@ pub struct Survivor {
     pub path: String,
     /// The JSON pointer to it in the object as the chart writes it; `None` where it is not there, or was not looked for.
     pub pointer: Option<String>,
-    /// The manager.
     pub manager: String,
 }
 

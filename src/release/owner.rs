@@ -29,9 +29,7 @@ pub struct Owner {
     pub gvk: Gvk,
     /// Its namespace; `None` when it is cluster-scoped.
     pub namespace: Option<Arc<str>>,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its uid.
     pub uid: Arc<str>,
     /// Name of the release.
     pub release_name: Arc<str>,

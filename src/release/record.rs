@@ -104,9 +104,7 @@ pub struct LastRun {
     /// RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
-    /// Its phase.
     pub phase: Phase,
-    /// The event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
 }
@@ -391,7 +389,6 @@ impl Record {
         ours.len() == theirs.len()
             && ours.iter().zip(theirs.iter().map(identity)).all(|(a, b)| a.iter().zip(&b).all(|(a, b)| same(a, b)))
     }
-    /// The hooks.
     pub fn hooks(&self) -> Vec<HookRecord> {
         self.field("hooks").unwrap_or_default()
     }

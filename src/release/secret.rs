@@ -74,7 +74,6 @@ pub fn name(release: &str, revision: u64) -> String {
 pub struct Revision {
     /// Revision number.
     pub revision: u64,
-    /// Its status.
     pub status: Status,
     /// uid of the Secret.
     pub uid: Box<str>,

@@ -4,7 +4,6 @@
 //! objects are in files next to it.
 
 use super::ProjectFiles;
-use crate::template::value::Value as Yaml;
 use crate::template::yaml;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -59,7 +58,7 @@ pub fn of(objects: &[Value], settings: &BundleSettings) -> Result<ProjectFiles, 
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.remove("namespace");
         }
-        files.insert(path, yaml::emit(&Yaml::from(&object))?);
+        files.insert(path, yaml::of_json(&object)?.into_bytes());
         Ok(())
     };
     for definition in kind(objects, "CustomResourceDefinition") {
@@ -95,7 +94,7 @@ pub fn of(objects: &[Value], settings: &BundleSettings) -> Result<ProjectFiles, 
     let annotations: Map<String, Value> = labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     files.insert(
         "bundle/metadata/annotations.yaml".to_owned(),
-        yaml::emit(&Yaml::from(&json!({"annotations": annotations})))?,
+        yaml::of_json(&json!({"annotations": annotations}))?.into_bytes(),
     );
     let mut dockerfile = "FROM scratch\n\n".to_owned();
     for (name, value) in &labels {

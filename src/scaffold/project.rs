@@ -1,6 +1,5 @@
 //! The file PROJECT, in the format of operator-sdk's projects.
 
-use crate::template::value::Value as Yaml;
 use crate::template::yaml;
 use serde_json::{Map, Value, json};
 
@@ -188,9 +187,9 @@ impl Project {
             fields.insert("resources".into(), json!(resources));
         }
         fields.insert("version".into(), json!(VERSION));
-        let text = yaml::emit(&Yaml::from(&Value::Object(fields)))?;
+        let text = yaml::of_json(&Value::Object(fields))?;
         let head = if self.head.is_empty() { new_head } else { &self.head };
-        Ok(format!("{head}{}", String::from_utf8_lossy(&text)))
+        Ok(format!("{head}{text}"))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::Api;
 use crate::chart::{Chart, Values};
-use crate::template::value::Value as Yaml;
 use crate::template::yaml;
 use std::fmt::Write as _;
 
@@ -29,8 +28,8 @@ pub fn of(api: &Api, chart: &Chart, spec: &Values, from: Option<&str>) -> Result
             let _ = writeln!(out, "# The chart does not render without values. These are from its {from}.");
         }
         out.push_str("spec:\n");
-        let text = yaml::emit(&Yaml::from(&serde_json::Value::Object(spec.clone())))?;
-        indented(&String::from_utf8_lossy(&text), "  ", &mut out);
+        let text = yaml::of_json(&serde_json::Value::Object(spec.clone()))?;
+        indented(&text, "  ", &mut out);
     }
     let documented =
         chart.values_text.as_ref().map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default();

@@ -36,7 +36,6 @@ pub struct DatabaseLabels {
     pub controller: String,
     /// The namespace of the custom resource.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// The name of the Members document.
     pub members: String,
@@ -49,9 +48,7 @@ pub struct MemberLabels {
     pub controller: String,
     /// The namespace of the custom resource.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// The pod.
     pub pod: String,
     /// Its role, as in the status.
     pub role: &'static str,

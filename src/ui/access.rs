@@ -47,7 +47,6 @@ impl std::fmt::Debug for PageSecret {
 /// The facts about a request that decide whether it is answered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked<'a> {
-    /// The method.
     pub method: &'a str,
     /// The header `Host`; `None` unless there is exactly one.
     pub host: Option<&'a str>,

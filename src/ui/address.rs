@@ -17,7 +17,6 @@ pub struct ReleaseName {
     pub kind: String,
     /// Its namespace; empty for a cluster-scoped one.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -32,7 +31,6 @@ pub enum ReleaseScreen {
     History,
     /// The changes of a revision.
     Revision(u64),
-    /// Its values.
     Values,
     /// The members of its databases.
     Members,
@@ -64,9 +62,7 @@ pub enum Route {
     Follow(Subject),
     /// The stylesheet.
     Style,
-    /// The script.
     Script,
-    /// The icon.
     Icon,
 }
 

@@ -17,7 +17,6 @@ use super::times;
 pub const STYLE: &str = include_str!("templates/style.css");
 /// The script, without which the pages work too.
 pub const SCRIPT: &str = include_str!("templates/script.js");
-/// The icon.
 pub const ICON: &str = include_str!("templates/icon.svg");
 
 const TEMPLATES: [(&str, &str); 14] = [

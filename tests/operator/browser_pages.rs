@@ -1,11 +1,15 @@
 //! `tillerman ui` in a real browser. Needs Chromium and axe-core: `tests/cluster/build-tools.sh browser`.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use serde_json::json;
 
 use crate::browser::Browser;
 use crate::harness::{Space, eventually};
+use crate::outage::Door;
+use crate::primary::Cluster;
+use crate::support::api::apply_object;
 use crate::ui::Ui;
 
 /// The keys of the `WebDriver` protocol.
@@ -146,5 +150,124 @@ fn the_keyboard_alone_leads_to_the_release_that_fails() {
         if is_there() { Ok(()) } else { Err(browser.script("return document.activeElement.outerHTML").to_string()) }
     });
     browser.press(&[ENTER]);
+    browser.wait_text("section.why", "Why it is not ready");
+}
+
+#[test]
+fn a_page_shows_that_the_primary_is_lost_and_which_member_takes_over() {
+    let (cluster, _operator) = Cluster::grown("browser-primary", 3);
+    let ui = Ui::start(&cluster.space, &["-n", &cluster.space.name, "--kind", "webs.test.tillerman.dev"]);
+    let browser = Browser::start();
+    browser.open(&ui.link);
+    browser.wait_text("h1", "Releases in");
+    browser.open(&format!("{}/release/Web.test.tillerman.dev/{}/a/members", origin(&ui), cluster.space.name));
+    browser.wait_text("section", "Another member can take over without a loss of writes.");
+    browser.wait_text("#connection", "Live");
+    picture(&browser, "ui-members.png");
+    let role_of = |member: u32| {
+        let script = format!(
+            "return [...document.querySelectorAll('tbody tr')].find((row) => row.cells[0].textContent === 'a-db-{member}').cells[1].textContent"
+        );
+        browser.script(&script).as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(role_of(0), "Primary");
+    browser.script("window.isTheSamePage = true");
+    cluster.agents.database().crash(0);
+    eventually("another member is the primary on the page", || {
+        let roles = [role_of(0), role_of(1), role_of(2)];
+        if roles[1] == "Primary" || roles[2] == "Primary" { Ok(()) } else { Err(format!("{roles:?}")) }
+    });
+    let section = browser.wait_text("section", "FailOver");
+    assert!(section.contains("a-db-0 \u{2192} a-db-"), "{section}");
+    assert_eq!(browser.script("return window.isTheSamePage"), true, "the page was not loaded again");
+    // Events are not followed: they are read with the page.
+    eventually("the changes of the primary have their reasons", || {
+        browser.script("location.reload()");
+        let events = browser.text("ol.line-of-time")?;
+        if events.contains("PrimaryChanged") { Ok(()) } else { Err(events) }
+    });
+}
+
+#[test]
+fn a_page_resumes_after_the_api_server_was_away() {
+    let space = Space::new("browser-outage");
+    let _operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    space.apply("Web", "app", &json!({"replicas": "many"}));
+    space.wait("web/app", "Ready", "False");
+    let door = Door::new();
+    let kubeconfig = space.kubeconfig(Some(&format!("https://127.0.0.1:{}", door.port)));
+    let ui = Ui::with(&kubeconfig, &["-n", &space.name, "--kind", "webs.test.tillerman.dev"]);
+    let browser = Browser::start();
+    browser.open(&ui.link);
+    browser.wait_text("table.releases", "app");
+    browser.wait_text("#connection", "Live");
+    door.shut();
+    space.apply("Web", "app", &json!({"replicas": 1}));
+    space.wait_web("app");
+    door.unlock();
+    browser.wait_text("p.lead", "Nothing needs a person");
+}
+
+#[test]
+fn a_printed_page_has_no_controls_and_shows_the_whole_difference() {
+    let (space, operator, ui, browser) = fleet("browser-print");
+    assert!(operator.stop());
+    space.kubectl(&["scale", "deployment/shop-1-web", "--replicas=3"]).unwrap();
+    browser.open(&format!("{}/release/Web.test.tillerman.dev/{}/shop-1/next", origin(&ui), space.name));
+    browser.wait_text("table.sides", "replicas: 3");
+    let is_shown = |css: &str| {
+        let script = format!("return document.querySelector('{css}').getClientRects().length > 0");
+        browser.script(&script).as_bool().unwrap()
+    };
+    assert!(is_shown("header nav") && is_shown(".tabs") && is_shown("footer"));
+    browser.print(true);
+    assert!(!is_shown("header nav") && !is_shown(".tabs"));
+    assert!(is_shown("footer") && is_shown("table.sides"));
+    let cut = browser.script("const all = document.querySelector('.scroll'); return all.scrollWidth > all.clientWidth && getComputedStyle(all).overflowX !== 'visible'");
+    assert_eq!(cut, false, "no part of the difference is cut off");
+}
+
+/// A thousand custom resources, of which the operator serves the one that fails.
+#[test]
+fn the_release_that_fails_is_found_among_a_thousand() {
+    let space = Space::new("browser-many");
+    let watches = space.watches_with(&[("Web", "web")], "  selector: {matchLabels: {run: \"yes\"}}\n");
+    let _operator = space.operator(&watches, &[]);
+    let body = |name: &str, labels: &serde_json::Value, spec: &serde_json::Value| {
+        json!({"apiVersion": "test.tillerman.dev/v1", "kind": "Web", "spec": spec,
+            "metadata": {"name": name, "namespace": space.name, "labels": labels}})
+    };
+    std::thread::scope(|scope| {
+        for part in 0..8 {
+            let (space, body) = (&space, &body);
+            scope.spawn(move || {
+                for number in (part..1000).step_by(8) {
+                    apply_object(&space.name, &body(&format!("shop-{number}"), &json!({}), &json!({}))).unwrap();
+                }
+            });
+        }
+    });
+    apply_object(&space.name, &body("payments", &json!({"run": "yes"}), &json!({"replicas": "many"}))).unwrap();
+    space.wait("web/payments", "Ready", "False");
+    let began = Instant::now();
+    let ui = Ui::start(&space, &["-n", &space.name, "--kind", "webs.test.tillerman.dev"]);
+    let linked = began.elapsed();
+    let browser = Browser::start();
+    browser.open(&ui.link);
+    browser.wait_text("h1", "Releases in");
+    let first = browser.text("table.releases tbody tr").unwrap();
+    assert!(first.contains("payments"), "{first}");
+    let timing = "const [page] = performance.getEntriesByType('navigation'); const paint = performance.getEntriesByName('first-contentful-paint')[0]; \
+                  return {size: document.documentElement.outerHTML.length, loaded: Math.round(page.loadEventEnd - page.startTime), \
+                  painted: Math.round(paint ? paint.startTime : 0)}";
+    browser.script("location.reload()");
+    eventually("the page is loaded", || {
+        let is_loaded = browser.script("return document.readyState === 'complete' && performance.getEntriesByName('first-contentful-paint').length > 0");
+        if is_loaded == true { Ok(()) } else { Err("it is not".to_owned()) }
+    });
+    let figures = browser.script(timing);
+    println!("a thousand custom resources: link and cookie after {linked:.0?}, page {figures}");
+    assert!(figures["size"].as_u64().unwrap() <= 100_000, "{figures}");
+    browser.follow("payments");
     browser.wait_text("section.why", "Why it is not ready");
 }

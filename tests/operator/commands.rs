@@ -463,3 +463,86 @@ fn a_narrow_terminal_loses_nothing() {
     let listed = ran(script);
     assert!(listed.code == 0 && listed.out.contains(&name) && listed.out.contains("Web"), "{listed:?}");
 }
+
+/// `deploy/k9s.yaml`, with the names that k9s puts into the arguments of a plugin.
+#[test]
+fn the_plugins_for_k9s_run() {
+    let space = Space::new("k9s");
+    let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
+    space.apply("Web", "app", &json!({}));
+    space.wait_field("web/app", "/status/release/revision", &json!(1));
+    operator.settle();
+    let kubeconfig = space.kubeconfig(None);
+    let mut context = Command::new("kubectl");
+    context.args(["config", "current-context", "--kubeconfig"]).arg(&kubeconfig);
+    let context = ran(context).out;
+    std::os::unix::fs::symlink(program(), space.dir().join("tillerman")).unwrap();
+    let text = std::fs::read(repository("deploy/k9s.yaml")).unwrap();
+    let file = tillerman::template::yaml::parse(&text).unwrap();
+    let plugins = file["plugins"].as_object().unwrap();
+    let expected = [("status", "Web "), ("diff", ""), ("history", "REVISION"), ("ui", "http://127.0.0.1:")];
+    assert_eq!(plugins.len(), expected.len());
+    for (name, printed) in expected {
+        let plugin = &plugins[&format!("tillerman-{name}")];
+        let mut line = plugin["args"][1].as_str().unwrap().to_owned();
+        for (key, value) in [
+            ("$CONTEXT", context.trim()),
+            ("$NAMESPACE", &space.name),
+            ("$RESOURCE_NAME", "webs"),
+            ("$RESOURCE_GROUP", "test.tillerman.dev"),
+            ("$NAME", "app"),
+        ] {
+            line = line.replace(key, value);
+        }
+        // A page is served until somebody ends it.
+        line = if name == "ui" { format!("timeout 10 {line} --no-open | head -1") } else { line };
+        let mut shell = Command::new(plugin["command"].as_str().unwrap());
+        let paths = format!("{}:{}", space.dir().display(), std::env::var("PATH").unwrap());
+        shell.args(["-c", &line]).env("PATH", paths).env("KUBECONFIG", &kubeconfig);
+        let ran = ran(shell);
+        assert!(ran.out.contains(printed) && !ran.out.contains("Error"), "{line}: {ran:?}");
+    }
+}
+
+/// A fleet that was saved to a file is compared as the live one, also where the cluster cannot be reached.
+#[test]
+fn a_saved_fleet_is_compared_as_the_live_one() {
+    let space = Space::new("fleet");
+    let watches = space.watches(&[("Web", "web")]);
+    let operator = space.operator(&watches, &[]);
+    for (name, replicas) in [("app", 1), ("shop", 2)] {
+        space.apply("Web", name, &json!({"replicas": replicas, "secret": "hunter22"}));
+        space.wait_web(name);
+    }
+    assert!(operator.stop());
+    let patch = space.file("patch.yaml", "spec: {replicas: 2}");
+    let (watches, patch) = (path(&watches).to_owned(), path(&patch).to_owned());
+    let saved = space.file("saved.yaml", "");
+    let before = space.audited().len();
+    let save = run(&space, &["fleet", "--watches-file", &watches, "--save", path(&saved)]);
+    assert!(save.code == 0 && save.err.contains("2 custom resources are in"), "{save:?}");
+    let compare = |files: &[&str]| {
+        let args = [&["fleet"], files, &["--watches-file", &watches, "--then-patch", &patch, "-o", "json"]].concat();
+        if files.is_empty() {
+            return run(&space, &args);
+        }
+        let mut offline = Command::new(program());
+        offline.args(&args).args(["--namespace", &space.name]).env("KUBECONFIG", "/nowhere");
+        ran(offline)
+    };
+    let live = compare(&[]);
+    let offline = compare(&[path(&saved)]);
+    assert_eq!((live.code, offline.code), (1, 1), "{live:?} {offline:?}");
+    assert_eq!(live.json(), offline.json());
+    assert!(live.out.contains("app") && !live.out.contains("hunter22"), "{live:?}");
+    let is_read = |entry: &Value| ["get", "list"].contains(&entry["verb"].as_str().unwrap());
+    eventually("the requests are in the audit log", || {
+        let entries = &space.audited()[before..];
+        let own: Vec<&Value> = entries.iter().filter(|entry| entry["objectRef"]["resource"] == "webs").collect();
+        if own.len() < 2 {
+            return Err("not yet".to_owned());
+        }
+        assert!(own.iter().all(|entry| is_read(entry)), "{own:?}");
+        Ok(())
+    });
+}

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A door to the API server that can be shut.
-struct Door {
-    port: u16,
+pub struct Door {
+    pub port: u16,
     open: Arc<AtomicBool>,
     through: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Door {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let config = std::fs::read_to_string(cluster_dir().join("admin.kubeconfig")).unwrap();
         let config: serde_json::Value = serde_saphyr::from_str(&config).unwrap();
         let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
@@ -41,14 +41,14 @@ impl Door {
         door
     }
 
-    fn shut(&self) {
+    pub fn shut(&self) {
         self.open.store(false, Ordering::Relaxed);
         for stream in self.through.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    fn unlock(&self) {
+    pub fn unlock(&self) {
         self.open.store(true, Ordering::Relaxed);
     }
 }

@@ -53,7 +53,7 @@ impl Cluster {
     }
 
     /// One with an operator and so many members.
-    fn grown(test: &str, size: u32) -> (Self, Operator) {
+    pub fn grown(test: &str, size: u32) -> (Self, Operator) {
         let mut cluster = Self::new(test);
         cluster.secret("certificates", "client.key");
         let operator = cluster.operator();

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -20,8 +21,13 @@ pub struct Ui {
 impl Ui {
     /// Starts it for a namespace, with the rights of the test's user.
     pub fn start(space: &Space, more: &[&str]) -> Self {
+        Self::with(&space.kubeconfig(None), more)
+    }
+
+    /// Starts it with a kubeconfig.
+    pub fn with(kubeconfig: &Path, more: &[&str]) -> Self {
         let mut command = Command::new(program());
-        command.args(["ui", "--no-open", "--kubeconfig"]).arg(space.kubeconfig(None)).args(more);
+        command.args(["ui", "--no-open", "--kubeconfig"]).arg(kubeconfig).args(more);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut link = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut link).unwrap();

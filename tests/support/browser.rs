@@ -121,6 +121,11 @@ impl Browser {
         self.command("Emulation.setEmulatedMedia", &json!({"features": features}));
     }
 
+    /// Lets pages see that they are printed, or shown again.
+    pub fn print(&self, is_printed: bool) {
+        self.command("Emulation.setEmulatedMedia", &json!({"media": if is_printed { "print" } else { "" }}));
+    }
+
     /// What axe-core finds wrong with the page, each in a line.
     pub fn violations(&self, axe: &str) -> Vec<String> {
         self.script(axe);

@@ -13,6 +13,7 @@
 //! - [`orders`], [`roles`]: its actions by order. [`seed`]: copies of the data.
 //! - [`events`], [`logs`]: the writes, for the program that stores them. [`restore`]: a new cluster from a copy that
 //!   was stored.
+#![warn(missing_docs)]
 
 pub mod accounts;
 pub mod clone;

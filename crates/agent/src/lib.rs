@@ -7,6 +7,7 @@
 //! - [`client`]: asks an agent. [`check`]: whether one keeps to the contract.
 //! - [`server`], [`routes`]: the connections of an agent, and its paths. [`orders`], [`names`]: the orders that it
 //!   refuses. [`store`]: the files that it keeps beside the data. [`tls`]: the clients that are allowed to give orders.
+#![warn(missing_docs)]
 
 pub mod check;
 pub mod client;

@@ -8,6 +8,7 @@
 //!
 //! **Guarantees.** Data with a known digest is never used if its digest differs, whether it comes from a repository, a registry or the
 //! cache. Credentials go to the host they were given for and, unless the user says so, to no other. No message holds one.
+#![warn(missing_docs)]
 
 pub mod archive;
 pub mod credentials;

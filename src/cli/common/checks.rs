@@ -52,11 +52,9 @@ impl Outcome {
 pub struct Check {
     /// Its subject.
     pub what: &'static str,
-    /// Its outcome.
     pub outcome: Outcome,
     /// What was found.
     pub message: String,
-    /// The remedy.
     pub remedy: String,
 }
 

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::error::CliError;
 use super::streams::print;
-use crate::template::value::Value as Yaml;
 use crate::template::yaml;
 
 /// `-o`.
@@ -43,6 +42,5 @@ impl OutputArgs {
 
 /// A document as YAML.
 pub fn as_yaml(document: &Value) -> Result<String, CliError> {
-    let text = yaml::emit(&Yaml::from(document)).map_err(CliError::new)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    yaml::of_json(document).map_err(CliError::new)
 }

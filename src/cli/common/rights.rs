@@ -18,7 +18,6 @@ use std::path::Path;
 
 /// A chart with the facts about its custom resources.
 pub struct Input {
-    /// The chart.
     pub chart: Chart,
     files: Vec<Evidence>,
     served: Served,

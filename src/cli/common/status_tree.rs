@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::fields::{list, text};
 use super::running::plan;
+use super::table::age_of;
 use super::tree::TreeNode;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
@@ -14,6 +16,7 @@ use crate::cluster::readiness::{pod_reason, pod_selector};
 use crate::object::conditions::{Condition, Conditions};
 use crate::object::{Gvk, ObjectId};
 use crate::plan::reasons::{Polarity, polarity};
+use crate::release::status_fields::RESERVED;
 
 /// Pods by kind, namespace and name of their workload; or why they are unknown.
 type Pods = BTreeMap<(String, String, String), Result<Vec<Value>, String>>;
@@ -82,6 +85,7 @@ fn tree(cr: &Value, pods: &Pods) -> TreeNode {
         ));
     }
     root.below.extend(cr.pointer("/status/release").map(release));
+    root.below.extend(chart_fields(cr));
     let sets = cr.pointer("/status/members").and_then(Value::as_object).into_iter().flatten();
     // The status also has lists of pods.
     for (name, members) in sets.filter(|(_, members)| members.is_object()) {
@@ -104,6 +108,23 @@ fn release(release: &Value) -> TreeNode {
     let chart = text(release, "chart");
     let message = if chart.is_empty() { String::new() } else { format!("chart {chart}") };
     TreeNode::new(format!("release {}", text(release, "name")), format!("revision {revision}"), message)
+}
+
+/// The fields of the status that only the chart knows. A time also has its age.
+fn chart_fields(cr: &Value) -> Option<TreeNode> {
+    let field = |(name, value): (&String, &Value)| {
+        let text = match value {
+            _ if RESERVED.contains(&name.as_str()) => return None,
+            Value::String(text) if text.parse::<Timestamp>().is_ok() => format!("{text}, {} ago", age_of(text)),
+            Value::String(text) => text.clone(),
+            Value::Bool(_) | Value::Number(_) => value.to_string(),
+            Value::Null | Value::Array(_) | Value::Object(_) => return None,
+        };
+        Some(TreeNode::new(name, "", text))
+    };
+    let below: Vec<TreeNode> = cr.get("status")?.as_object()?.iter().filter_map(field).collect();
+    let node = TreeNode { below, ..TreeNode::new("status", "", "") };
+    (!node.below.is_empty()).then_some(node)
 }
 
 fn member_set(name: &str, members: &Value) -> TreeNode {
@@ -277,6 +298,19 @@ Web app                    Unknown
       └─ Job app-backup-1  Waiting
 ";
         assert_eq!(tree(&cr, &Pods::new()).to_string(), expected);
+    }
+
+    #[test]
+    fn the_fields_of_a_chart_are_shown_and_times_have_their_age() {
+        let backup = Timestamp::now() - jiff::SignedDuration::from_hours(30);
+        let cr = json!({"kind": "Db", "metadata": {"name": "a"}, "status": {"observedGeneration": 1, "replicas": 3,
+            "primary": "a-1", "safeToFailOver": true, "lastScheduledBackup": backup.to_string(), "pods": ["a-0"]}});
+        let got = tree(&cr, &Pods::new()).to_string();
+        let words = got.split_whitespace().collect::<Vec<_>>().join(" ");
+        for shown in ["primary a-1", "safeToFailOver true", ", 30h ago"] {
+            assert!(words.contains(shown), "{shown} in {got}");
+        }
+        assert!(!got.contains("replicas") && !got.contains("pods"), "{got}");
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Two texts as a unified diff.
 
-use std::fmt::Write as _;
+use diffy::{DiffOptions, HunkRange, Line};
 
 /// Lines around a change.
 const CONTEXT: usize = 3;
 
-/// The largest table of lines that is compared: a larger middle part is shown as removed and added whole.
-const MAX_CELLS: usize = 16 << 20;
+/// The largest product of the numbers of lines that are compared: larger parts are shown as removed and added whole.
+const MAX_PAIRS: usize = 16 << 20;
 
 /// The change of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,90 +24,38 @@ pub enum Mark {
 /// The lines of a unified diff without the two lines of names; empty for equal texts.
 pub fn unified(before: &str, after: &str) -> Vec<(Mark, String)> {
     let (a, b): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    hunks(&lines(&a, &b))
-}
-
-/// All lines of both texts, marked.
-fn lines<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<(Mark, &'a str)> {
-    let start = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let start = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
     let end = a[start..].iter().rev().zip(b[start..].iter().rev()).take_while(|(a, b)| a == b).count();
-    let (middle_a, middle_b) = (&a[start..a.len() - end], &b[start..b.len() - end]);
-    let same = |lines: &[&'a str]| lines.iter().map(|line| (Mark::Same, *line)).collect::<Vec<_>>();
-    let mut all = same(&a[..start]);
-    all.extend(middle(middle_a, middle_b));
-    all.extend(same(&a[a.len() - end..]));
-    all
-}
-
-/// The lines of the parts that differ, with the longest common sequence of them unchanged.
-fn middle<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<(Mark, &'a str)> {
-    let mut all = Vec::with_capacity(a.len() + b.len());
-    if a.len().saturating_mul(b.len()) > MAX_CELLS {
-        all.extend(a.iter().map(|line| (Mark::Removed, *line)));
-        all.extend(b.iter().map(|line| (Mark::Added, *line)));
-        return all;
+    let (removed, added) = (&a[start..a.len() - end], &b[start..b.len() - end]);
+    if removed.len().saturating_mul(added.len()) > MAX_PAIRS {
+        let mut whole = vec![(Mark::Place, place((start + 1, removed.len()), (start + 1, added.len())))];
+        whole.extend(removed.iter().map(|line| (Mark::Removed, format!("-{line}"))));
+        whole.extend(added.iter().map(|line| (Mark::Added, format!("+{line}"))));
+        return whole;
     }
-    let width = b.len() + 1;
-    let mut longest = vec![0_u32; (a.len() + 1) * width];
-    for (i, one) in a.iter().enumerate().rev() {
-        for (j, other) in b.iter().enumerate().rev() {
-            longest[i * width + j] = if one == other {
-                longest[(i + 1) * width + j + 1] + 1
-            } else {
-                longest[(i + 1) * width + j].max(longest[i * width + j + 1])
-            };
-        }
-    }
-    let (mut i, mut j) = (0, 0);
-    while i < a.len() || j < b.len() {
-        if i < a.len() && j < b.len() && a[i] == b[j] {
-            all.push((Mark::Same, a[i]));
-            (i, j) = (i + 1, j + 1);
-        } else if j == b.len() || (i < a.len() && longest[(i + 1) * width + j] >= longest[i * width + j + 1]) {
-            all.push((Mark::Removed, a[i]));
-            i += 1;
-        } else {
-            all.push((Mark::Added, b[j]));
-            j += 1;
-        }
-    }
-    all
-}
-
-/// The changed lines with those around them.
-fn hunks(lines: &[(Mark, &str)]) -> Vec<(Mark, String)> {
+    // Each line has an end, so that a text without a last one does not differ from one with it.
+    let ended = |lines: &[&str]| lines.iter().flat_map(|line| [line, "\n"]).collect::<String>();
+    let (before, after) = (ended(&a), ended(&b));
+    let patch = DiffOptions::new().set_context_len(CONTEXT).create_patch(&before, &after);
     let mut shown = Vec::new();
-    let is_near = |at: usize| {
-        let around = at.saturating_sub(CONTEXT)..(at + CONTEXT + 1).min(lines.len());
-        lines[around].iter().any(|(mark, _)| *mark != Mark::Same)
-    };
-    let (mut old, mut new, mut at) = (1, 1, 0);
-    while at < lines.len() {
-        if !is_near(at) {
-            (old, new, at) = (old + 1, new + 1, at + 1);
-            continue;
-        }
-        let end = (at..lines.len()).find(|at| !is_near(*at)).unwrap_or(lines.len());
-        let count = |without: Mark| lines[at..end].iter().filter(|(mark, _)| *mark != without).count();
-        let (olds, news) = (count(Mark::Added), count(Mark::Removed));
-        // As in diff, an empty part comes after the line before it.
-        let place = |start: usize, count: usize| {
-            let mut text = String::new();
-            let _ = write!(text, "{},{count}", if count == 0 { start - 1 } else { start });
-            text
-        };
-        shown.push((Mark::Place, format!("@@ -{} +{} @@", place(old, olds), place(new, news))));
-        for (mark, line) in &lines[at..end] {
-            let sign = match mark {
-                Mark::Removed => '-',
-                Mark::Added => '+',
-                Mark::Same | Mark::Place => ' ',
+    for hunk in patch.hunks() {
+        let range = |range: HunkRange| (range.start(), range.len());
+        shown.push((Mark::Place, place(range(hunk.old_range()), range(hunk.new_range()))));
+        shown.extend(hunk.lines().iter().map(|line| {
+            let (mark, sign, text) = match line {
+                Line::Context(text) => (Mark::Same, ' ', text),
+                Line::Delete(text) => (Mark::Removed, '-', text),
+                Line::Insert(text) => (Mark::Added, '+', text),
             };
-            shown.push((*mark, format!("{sign}{line}")));
-        }
-        (old, new, at) = (old + olds, new + news, end);
+            (mark, format!("{sign}{}", text.trim_end_matches('\n')))
+        }));
     }
     shown
+}
+
+/// The line with the first line and the number of lines of both parts.
+fn place((old, olds): (usize, usize), (new, news): (usize, usize)) -> String {
+    format!("@@ -{old},{olds} +{new},{news} @@")
 }
 
 #[cfg(test)]

@@ -1,19 +1,46 @@
 //! The custom resources of a live cluster, read with lists alone.
 
 use super::FleetArgs;
+use super::read::{SAVED_API_VERSION, SAVED_KIND};
 use super::sides::{FleetCase, Sides};
+use crate::chart::go_io;
 use crate::cli::common::error::CliError;
 use crate::cli::common::line::line;
 use crate::cli::common::target::resource;
 use crate::reconcile::offline::PlainResource;
 use crate::render::Capabilities;
+use crate::template::yaml;
+use serde_json::json;
+use std::path::Path;
 
 /// The custom resources of the kinds, in the namespace of the arguments or in all.
 pub fn found(args: &FleetArgs) -> Result<(Sides, Vec<FleetCase>, Capabilities), CliError> {
     let sides = Sides::load(args)?;
+    let (now, capabilities) = listed(&sides, args)?;
+    let cases = sides.cases(now, args, &args.connect.namespace())?;
+    Ok((sides, cases, capabilities))
+}
+
+/// Writes the custom resources to a file, and returns how many there are.
+pub fn save(args: &FleetArgs, file: &Path) -> Result<usize, CliError> {
+    let (mut now, capabilities) = listed(&Sides::load(args)?, args)?;
+    let head = json!({"apiVersion": SAVED_API_VERSION, "kind": SAVED_KIND, "kubeVersion": capabilities.kube_version,
+        "apiVersions": capabilities.api_versions});
+    let mut text = yaml::of_json(&head).map_err(CliError)?;
+    for cr in &mut now {
+        // kubectl keeps the whole object there once more.
+        cr.annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+        text.push_str("---\n");
+        text.push_str(&yaml::of_json(&cr.object()).map_err(CliError)?);
+    }
+    std::fs::write(file, text).map_err(|e| CliError(format!("{}: {}", file.display(), go_io(&e))))?;
+    Ok(now.len())
+}
+
+fn listed(sides: &Sides, args: &FleetArgs) -> Result<(Vec<PlainResource>, Capabilities), CliError> {
     let server = args.connect.connect()?;
     let namespace = args.connect.namespace();
-    let (now, capabilities) = server.block_on(async |cluster, discovery| {
+    server.block_on(async |cluster, discovery| {
         discovery.refresh().await.map_err(CliError::new)?;
         let mut now = Vec::new();
         for served in &sides.now {
@@ -36,8 +63,6 @@ pub fn found(args: &FleetArgs) -> Result<(Sides, Vec<FleetCase>, Capabilities), 
         let info = discovery.info();
         let capabilities =
             Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() };
-        Ok::<_, CliError>((now, capabilities))
-    })?;
-    let cases = sides.cases(now, args, &namespace)?;
-    Ok((sides, cases, capabilities))
+        Ok((now, capabilities))
+    })
 }

@@ -28,7 +28,8 @@ pub(super) struct FleetArgs {
     /// The chart now: a directory, an archive, or a link.
     #[arg(long, value_name = "CHART", required_unless_present = "watches_file", conflicts_with = "watches_file")]
     chart: Option<String>,
-    /// The operator's watches.yaml now; paths of charts are relative to its folder, or to the working directory.
+    /// The operator's watches.yaml now, or a manifest of chart definitions; paths of charts are relative to its folder, or to the
+    /// working directory.
     #[arg(long, value_name = "FILE")]
     watches_file: Option<PathBuf>,
     /// The kind of the custom resources of --chart [default: the chart's annotation, or the chart's name in camel case].
@@ -37,7 +38,7 @@ pub(super) struct FleetArgs {
     /// The chart then. With --watches-file it replaces the chart of the same name.
     #[arg(long, value_name = "CHART", conflicts_with = "then_watches_file")]
     then_chart: Option<String>,
-    /// The watches.yaml then; paths of charts are relative to its folder, or to the working directory.
+    /// The watches.yaml then, or a manifest of chart definitions; paths of charts are relative to its folder, or to the working directory.
     #[arg(long, value_name = "FILE", requires = "watches_file")]
     then_watches_file: Option<PathBuf>,
     /// Files or folders with the custom resources that change.
@@ -46,6 +47,13 @@ pub(super) struct FleetArgs {
     /// Custom resources that are not in --then-resources are deleted; else they stay as they are.
     #[arg(long, requires = "then_resources")]
     prune: bool,
+    /// A YAML file with a merge patch for every custom resource, such as `spec: {replicas: 3}`.
+    #[arg(long, value_name = "FILE")]
+    then_patch: Option<PathBuf>,
+    /// Only write the custom resources of the live cluster to this file, with the API versions that it serves. The file is a PATH for
+    /// later, where the cluster cannot be reached. It contains specs as they are, and nothing of Secrets.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "then_chart", "then_watches_file", "then_resources", "then_patch"])]
+    save: Option<PathBuf>,
     /// Without a cluster: the Kubernetes version to render for.
     #[arg(long, value_name = "VERSION")]
     kube_version: Option<String>,
@@ -77,13 +85,16 @@ enum FleetFormat {
 
 /// Prints the report. Ends with 0 if nothing changes, with 1 if something does, with 3 if something hurts, and with 2 after an error.
 pub(super) fn run(args: &FleetArgs) -> Result<(), CliError> {
-    let report = match made(args) {
-        Ok(report) => report,
-        Err(error) => {
-            eprintln!("Error: {}", line(&error.0));
-            std::process::exit(2);
-        }
+    let failed = |error: CliError| -> ! {
+        eprintln!("Error: {}", line(&error.0));
+        std::process::exit(2);
     };
+    if let Some(file) = &args.save {
+        let saved = live::save(args, file).unwrap_or_else(|error| failed(error));
+        eprintln!("{saved} custom resources are in {}", file.display());
+        return Ok(());
+    }
+    let report = made(args).unwrap_or_else(|error| failed(error));
     match args.output {
         FleetFormat::Table => {
             report.notes.iter().for_each(|note| eprintln!("note: {}", line(note)));
@@ -105,9 +116,10 @@ pub(super) fn run(args: &FleetArgs) -> Result<(), CliError> {
 }
 
 fn made(args: &FleetArgs) -> Result<FleetReport, CliError> {
-    if args.then_chart.is_none() && args.then_watches_file.is_none() && args.then_resources.is_empty() {
+    let changes = [args.then_chart.is_some(), args.then_watches_file.is_some(), args.then_patch.is_some()];
+    if !changes.contains(&true) && args.then_resources.is_empty() {
         return Err(CliError::new(
-            "nothing changes: give --then-chart, --then-watches-file or --then-resources, and the command compares with it",
+            "nothing changes: give --then-chart, --then-watches-file, --then-resources or --then-patch, and the command compares with it",
         ));
     }
     let (sides, cases, capabilities) = if args.paths.is_empty() { live::found(args)? } else { without_cluster(args)? };
@@ -120,7 +132,7 @@ fn made(args: &FleetArgs) -> Result<FleetReport, CliError> {
 
 /// The custom resources in files.
 fn without_cluster(args: &FleetArgs) -> Result<(Sides, Vec<FleetCase>, Capabilities), CliError> {
-    let mut capabilities = Capabilities::default();
+    let mut capabilities = read::saved_capabilities(&args.paths)?.unwrap_or_default();
     if let Some(version) = args.kube_version.as_deref() {
         let parsed = KubeVersion::parse(version).map_err(|e| CliError(format!("--kube-version {version}: {e}")))?;
         capabilities.kube_version = parsed.version;

@@ -3,8 +3,11 @@
 use super::sides::FleetKind;
 use crate::chart::go_io;
 use crate::cli::common::error::CliError;
+use crate::names;
 use crate::object::{Object, parse_manifest};
 use crate::reconcile::offline::PlainResource;
+use crate::render::Capabilities;
+use crate::template::yaml;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +17,11 @@ use std::sync::Arc;
 const MAX_FILE: u64 = 64 << 20;
 /// Folders in folders.
 const MAX_DEPTH: usize = 20;
+
+/// `apiVersion` and kind of the first document of a saved fleet.
+pub const SAVED_API_VERSION: &str = names::STATUS_API_VERSION;
+/// Its kind.
+pub const SAVED_KIND: &str = "SavedFleet";
 
 /// The custom resources of these kinds in files, and in the files of folders.
 pub fn custom_resources(
@@ -35,6 +43,35 @@ pub fn custom_resources(
         }
     }
     Ok(found)
+}
+
+/// What the cluster serves from which one of these files was saved (`--save`).
+pub fn saved_capabilities(paths: &[PathBuf]) -> Result<Option<Capabilities>, CliError> {
+    // Keys are sorted.
+    let mark = format!("apiVersion: {SAVED_API_VERSION}\n");
+    for path in paths.iter().filter(|path| path.is_file()) {
+        let text = text_of(path)?;
+        if !text.starts_with(&mark) {
+            continue;
+        }
+        let head = text.split("\n---\n").next().unwrap_or_default();
+        let head = yaml::parse(head.as_bytes()).map_err(|why| wrong(path, why))?;
+        if head["kind"] == SAVED_KIND && head["apiVersion"] == SAVED_API_VERSION {
+            let versions = head["apiVersions"].as_array().into_iter().flatten();
+            let api_versions = versions.filter_map(|version| version.as_str().map(str::to_owned)).collect();
+            let kube_version = head["kubeVersion"].as_str().unwrap_or_default().to_owned();
+            return Ok(Some(Capabilities { kube_version, api_versions }));
+        }
+    }
+    Ok(None)
+}
+
+fn text_of(path: &Path) -> Result<String, CliError> {
+    let size = fs::metadata(path).map_err(|e| wrong(path, go_io(&e)))?.len();
+    if size > MAX_FILE {
+        return Err(wrong(path, format!("it has {size} bytes; the limit is {MAX_FILE}")));
+    }
+    Ok(String::from_utf8_lossy(&fs::read(path).map_err(|e| wrong(path, go_io(&e)))?).into_owned())
 }
 
 fn wrong(path: &Path, why: impl std::fmt::Display) -> CliError {
@@ -72,11 +109,7 @@ fn of_file(
     namespace: &str,
     found: &mut Vec<PlainResource>,
 ) -> Result<(), CliError> {
-    let size = fs::metadata(path).map_err(|e| wrong(path, go_io(&e)))?.len();
-    if size > MAX_FILE {
-        return Err(wrong(path, format!("it has {size} bytes; the limit is {MAX_FILE}")));
-    }
-    let text = String::from_utf8_lossy(&fs::read(path).map_err(|e| wrong(path, go_io(&e)))?).into_owned();
+    let text = text_of(path)?;
     if is_of_folder && !kinds.iter().any(|kind| text.contains(&*kind.kind.gvk.kind)) {
         return Ok(());
     }

@@ -2,17 +2,21 @@
 
 use super::FleetArgs;
 use super::read::custom_resources;
-use crate::chart::Chart;
+use crate::chart::{Chart, go_io};
 use crate::cli::common::error::CliError;
 use crate::cli::common::kinds::kinds;
 use crate::crd::Names;
+use crate::definition::{self, ChartPlace, Fetched, KIND, Spec};
 use crate::fleet::demands::Demands;
 use crate::kind::selector::matches;
 use crate::kind::{ChartRef, Kind, Proof, watches};
-use crate::object::Gvk;
-use crate::reconcile::charts::{chart_of, read};
+use crate::object::{Gvk, Object, parse_manifest};
+use crate::reconcile::charts::{Credentials, chart_of, fetch_chart, read};
 use crate::reconcile::offline::PlainResource;
+use crate::source::download::WantedChart;
+use crate::template::yaml;
 use indexmap::IndexMap;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -20,7 +24,6 @@ use std::sync::{Arc, OnceLock};
 pub struct FleetKind {
     /// The settings of the kind.
     pub kind: Kind,
-    /// The chart.
     pub chart: Chart,
     /// The values that the chart knows and takes.
     demands: OnceLock<Demands>,
@@ -97,12 +100,17 @@ impl Sides {
         namespace: &str,
     ) -> Result<Vec<FleetCase>, CliError> {
         let mut changed = by_key(custom_resources(&args.then_resources, &self.then, namespace)?);
+        let patch = args.then_patch.as_deref().map(patch_of).transpose()?;
         let mut cases = Vec::new();
         for (key, cr) in by_key(now) {
             let then = match changed.swap_remove(&key) {
                 None if args.prune => None,
                 None => Some(Arc::clone(&cr)),
                 then => then,
+            };
+            let then = match (then, &patch) {
+                (Some(then), Some(patch)) => Some(Arc::new(patched(&then, patch)?)),
+                (then, _) => then,
             };
             cases.push(self.case(Some(cr), then));
         }
@@ -129,6 +137,29 @@ impl Sides {
         let (now, then) = (side(now, &self.now), side(then, &self.then));
         FleetCase { id, gvk, is_abandoned: exists && now.is_some() && then.is_none(), now, then }
     }
+}
+
+/// A merge patch (RFC 7386) for every custom resource.
+fn patch_of(file: &Path) -> Result<Value, CliError> {
+    let wrong = |why: String| CliError(format!("{}: {why}", file.display()));
+    let text = std::fs::read(file).map_err(|e| wrong(go_io(&e)))?;
+    let patch = yaml::parse(&text).map_err(|e| wrong(e.to_string()))?;
+    let fields = patch.as_object().ok_or_else(|| wrong("a patch is a map, such as spec: {replicas: 3}".to_owned()))?;
+    match fields.keys().find(|key| !["spec", "metadata"].contains(&key.as_str())) {
+        Some(other) => Err(wrong(format!("{other} cannot be patched; spec and metadata can"))),
+        None => Ok(patch),
+    }
+}
+
+fn patched(cr: &PlainResource, patch: &Value) -> Result<PlainResource, CliError> {
+    let mut object = cr.object();
+    json_patch::merge(&mut object, patch);
+    let patched =
+        PlainResource::read(&object, "").map_err(|why| CliError(format!("--then-patch: {}: {why}", cr.name)))?;
+    if (&patched.name, &patched.namespace) != (&cr.name, &cr.namespace) {
+        return Err(CliError::new("--then-patch: it changes the name or the namespace of custom resources"));
+    }
+    Ok(patched)
 }
 
 /// Group, kind, namespace and name.
@@ -162,6 +193,10 @@ fn of_watches(file: &Path) -> Result<Vec<Arc<FleetKind>>, CliError> {
     let text = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
     let folder = std::path::absolute(file).map_err(|e| wrong(e.to_string()))?;
     let folder: PathBuf = folder.parent().map(Path::to_owned).unwrap_or_default();
+    let definitions: Vec<Object> = parse_manifest(&text).unwrap_or_default();
+    if definitions.iter().any(|object| object.gvk.kind_group() == definition::gvk().kind_group()) {
+        return of_definitions(definitions, &folder).map_err(&wrong);
+    }
     let parse = |base: &Path| watches::parse(&text, base).map_err(|e| wrong(e.to_string()));
     let mut watches = parse(&folder)?;
     // Two checkouts are compared by their own charts; an operator's working directory is elsewhere.
@@ -174,6 +209,37 @@ fn of_watches(file: &Path) -> Result<Vec<Arc<FleetKind>>, CliError> {
         Ok(FleetKind::new(kind, chart))
     };
     watches.kinds.into_iter().map(load).collect()
+}
+
+/// The kinds of the `ChartDefinition`s among these objects, with their charts.
+fn of_definitions(objects: Vec<Object>, folder: &Path) -> Result<Vec<Arc<FleetKind>>, String> {
+    let wanted = definition::gvk().kind_group();
+    let definitions = objects.into_iter().filter(|object| object.gvk.kind_group() == wanted);
+    definitions
+        .map(|object| {
+            let named = |why: String| format!("{KIND} {}: {why}", object.name);
+            let spec = Spec::read(&Value::Object(object.body.clone())).map_err(named)?;
+            let chart = chart_of_definition(&spec, folder).map_err(named)?;
+            let kind = spec.names(&chart).and_then(|names| spec.kind(&names, folder)).map_err(named)?;
+            Ok(FleetKind::new(kind, chart))
+        })
+        .collect()
+}
+
+fn chart_of_definition(spec: &Spec, folder: &Path) -> Result<Chart, String> {
+    let elsewhere =
+        |what: &str| Err(format!("its chart {what} of the cluster; compare it with --chart and --then-chart"));
+    match spec.place(folder)? {
+        ChartPlace::Path(path) => read(&ChartRef::Path(path), &Proof::default()),
+        ChartPlace::ConfigMap(..) => elsewhere("is in a ConfigMap"),
+        ChartPlace::Fetched(fetched) if fetched.credentials.is_some() || fetched.keyring.is_some() => {
+            elsewhere("needs a login or keys")
+        }
+        ChartPlace::Fetched(Fetched { chart, repository, version, proof, .. }) => {
+            let wanted = WantedChart { chart, repo: repository, version };
+            fetch_chart(&wanted, &proof, &Credentials::default())
+        }
+    }
 }
 
 /// The kinds with another version of a chart: the only one, or the ones with the same name.

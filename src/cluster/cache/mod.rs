@@ -46,7 +46,6 @@ pub struct ReleaseKey {
     pub kind: usize,
     /// Its namespace; empty for a cluster-scoped one.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
 }
 

@@ -199,7 +199,6 @@ pub struct MemberAnswer {
     pub revision: u64,
     /// Whether it is a learner.
     pub learner: bool,
-    /// Its version.
     pub version: Option<Version>,
     /// The alarms of all members.
     pub alarms: Vec<Alarm>,
@@ -272,7 +271,6 @@ pub enum EtcdAction {
     WriteInitialCluster(InitialCluster),
     /// Sends a call to the cluster.
     Call {
-        /// The call.
         call: Call,
         /// The ordinal of the member to call: a voter that has a quorum.
         via: u32,
@@ -291,21 +289,18 @@ pub enum EtcdAction {
 pub enum Call {
     /// A learner joins.
     AddLearner {
-        /// Its ordinal.
         ordinal: u32,
         /// Its peer URL.
         peer_url: String,
     },
     /// A voter joins: etcd before 3.4 has no learners. Its vote counts before it has started.
     AddVoter {
-        /// Its ordinal.
         ordinal: u32,
         /// Its peer URL.
         peer_url: String,
     },
     /// A learner gets a vote.
     Promote {
-        /// Its ordinal.
         ordinal: u32,
         /// Its ID.
         member: u64,
@@ -313,7 +308,6 @@ pub enum Call {
     /// The others reach a voter at another URL from now on. This is never a learner: etcd would give it a vote
     /// (#21694).
     Update {
-        /// Its ordinal.
         ordinal: u32,
         /// Its ID.
         member: u64,
@@ -322,7 +316,6 @@ pub enum Call {
     },
     /// A member leaves.
     Remove {
-        /// Its ordinal.
         ordinal: u32,
         /// Its ID.
         member: u64,
@@ -336,16 +329,12 @@ pub enum Call {
     },
     /// A member's file is rewritten without holes. The member answers no requests in the meantime.
     Defragment {
-        /// Its ordinal.
         ordinal: u32,
         /// Its ID.
         member: u64,
     },
     /// The history before a revision is deleted.
-    Compact {
-        /// The revision.
-        revision: u64,
-    },
+    Compact { revision: u64 },
     /// An alarm is disarmed, and writes are allowed again if there is no other alarm.
     Disarm(Alarm),
 }

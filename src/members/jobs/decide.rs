@@ -39,12 +39,7 @@ pub enum JobsAction {
     /// Creates the Job of a run.
     Start(JobRun, Sizes),
     /// Deletes the Job of a run that a later run has replaced.
-    Forget {
-        /// Its name.
-        name: String,
-        /// Its uid.
-        uid: String,
-    },
+    Forget { name: String, uid: String },
 }
 
 /// Everything that a decision depends on.

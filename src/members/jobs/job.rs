@@ -72,13 +72,9 @@ pub enum Ended {
 /// A Job of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenJob {
-    /// The run.
     pub run: JobRun,
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
-    /// Its state.
     pub state: JobState,
 }
 

@@ -50,7 +50,6 @@ pub struct Primary {
     pub settings: PrimarySettings,
     /// The name of the StatefulSet.
     pub name: String,
-    /// The agents.
     pub agents: Agents,
     /// The orders that were refused, and the members that gave no state: a short while ago, and to this driver.
     refused: Mutex<BTreeMap<OrderKey, Refused>>,

@@ -157,7 +157,6 @@ pub struct PrimaryChange {
 pub struct Request {
     /// The text of the request, cut. The same text is not done twice.
     pub text: String,
-    /// Its result.
     pub result: RequestResult,
     /// Why it was refused or given up, in words.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -202,7 +201,6 @@ pub enum ChangeKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Leaving {
-    /// Its ordinal.
     pub ordinal: u32,
     /// The position of the primary when this member could no longer acknowledge. The others need all of it before N is
     /// smaller.
@@ -252,10 +250,5 @@ pub enum PrimaryAction {
     /// Writes the `ConfigMap` of roles.
     WriteRoles(Roles),
     /// Sends a verb to the agent of an ordinal.
-    Tell {
-        /// The ordinal.
-        ordinal: u32,
-        /// The verb.
-        verb: Verb,
-    },
+    Tell { ordinal: u32, verb: Verb },
 }

@@ -50,7 +50,6 @@ pub enum ObjectStep {
     },
     /// Deletes it, so that it can be recreated with other values of immutable fields. In a dry run, this is the last step.
     Recreate {
-        /// The fields.
         fields: String,
         /// How.
         remake: Remake,
@@ -65,7 +64,6 @@ pub enum ObjectStep {
     Refuse(String),
     /// The end: immutable fields differ, and it may not be recreated.
     Retain {
-        /// The fields.
         fields: String,
         /// The loss if it were recreated.
         lost: &'static str,

@@ -76,7 +76,6 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Its times.
     pub fn times(&self) -> Result<Cron, String> {
         Cron::parse(&self.text, &self.time_zone)
     }

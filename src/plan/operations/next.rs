@@ -46,7 +46,6 @@ pub enum OperationStep {
     Delete {
         /// Which.
         id: ObjectId,
-        /// Its uid.
         uid: Box<str>,
         /// It runs, and is gone only when its pods are gone.
         runs: bool,

@@ -22,7 +22,6 @@ pub struct StoredOperations {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Running {
-    /// Its name.
     pub name: String,
     /// The annotation that requested it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -50,7 +50,6 @@ pub struct Objects<'a> {
 
 /// An object that was applied.
 pub struct AppliedObject {
-    /// Its id.
     pub id: ObjectId,
     /// The reference from the API server's answer.
     pub reference: Option<Reference>,
@@ -65,12 +64,7 @@ pub enum Tried {
     /// The object would be so.
     Applied(Value),
     /// It would be deleted and created with this body, since these fields cannot be changed.
-    Recreated {
-        /// The fields.
-        fields: String,
-        /// The body.
-        body: Value,
-    },
+    Recreated { fields: String, body: Value },
     /// It would be refused.
     Refused(Text),
 }

@@ -44,7 +44,6 @@ pub struct LeftOut {
 /// The parts of a rendered chart that a deletion needs.
 #[derive(Debug, PartialEq)]
 pub struct Instead {
-    /// Its hooks.
     pub hooks: Vec<Hook>,
     /// Its declarations about members.
     pub members: Option<Arc<Members>>,

@@ -21,7 +21,6 @@ use crate::release::digest::Hasher;
 pub struct Linked {
     /// Its dependencies.
     pub needed: Vec<Needed>,
-    /// Their values.
     pub values: Map<String, Value>,
     /// Digest of the values; empty when there are none.
     pub digest: String,

@@ -52,7 +52,6 @@ pub struct Surroundings<'a> {
 pub struct Drawn {
     /// The rendered and patched manifests. Stateful sets with members have no `replicas` in them.
     pub rendered: Rendered,
-    /// Its objects.
     pub objects: Vec<Object>,
     /// The declarations of the chart about members.
     pub members: Option<Arc<Members>>,
@@ -149,9 +148,7 @@ async fn in_place(
 /// The inputs of a rendering besides the values.
 #[derive(Clone, Copy)]
 pub struct ChartInputs<'a> {
-    /// The chart.
     pub chart: &'a Chart,
-    /// The release.
     pub release: &'a Release,
     /// The capabilities of the API server.
     pub capabilities: &'a Capabilities,

@@ -45,11 +45,11 @@ pub fn apply(manifests: Vec<Manifest>, patches: &[Patch]) -> Result<Vec<Manifest
 }
 
 fn written(object: &Object, source: &str) -> Result<Manifest, Error> {
-    let text = yaml::emit(&(&Value::Object(object.body.clone())).into());
+    let text = yaml::of_json(&Value::Object(object.body.clone()));
     let text = text.map_err(|e| Error::Manifest(format!("{source}: {e}")))?;
     let mut manifest = Manifest::default();
     source.clone_into(&mut manifest.source);
-    String::from_utf8_lossy(&text).trim_end().clone_into(&mut manifest.text);
+    text.trim_end().clone_into(&mut manifest.text);
     manifest.api_version = object.gvk.api_version();
     manifest.kind = object.gvk.kind.to_string();
     manifest.name.clone_from(&object.name);

@@ -22,7 +22,6 @@ pub enum Next {
     After(Duration),
     /// When something happens. Once per period, the release is only compared with the caches.
     Rest {
-        /// The period.
         period: Duration,
         /// When a schedule is due, in seconds since 1970.
         due: Option<i64>,

@@ -17,7 +17,6 @@ use crate::render::Hook;
 
 /// `apiVersion` of a `Status` document.
 pub const API_VERSION: &str = names::STATUS_API_VERSION;
-/// Its kind.
 pub const KIND: &str = "Status";
 /// Its hook name.
 pub const STATUS: &str = "status";
@@ -57,7 +56,6 @@ pub const RESERVED: [&str; 20] = [
 /// The fields of all `Status` documents of a rendering, in the order of the documents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusFields {
-    /// The fields.
     pub fields: Vec<Field>,
 }
 
@@ -116,12 +114,10 @@ pub enum FieldSource {
 pub struct FieldPlace {
     /// `apiVersion` of the object.
     pub api_version: String,
-    /// Its kind.
     pub kind: String,
     /// Its namespace, if the document names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
     /// The path of the field.
     pub path: FieldPath,
@@ -138,7 +134,6 @@ impl FieldType {
         ("object", Self::Object),
     ];
 
-    /// Its name.
     pub fn as_str(self) -> &'static str {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("string", |(name, _)| name)
     }

@@ -24,7 +24,6 @@ impl Document<'_> {
         self.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Its kind.
     pub fn kind(&self) -> &str {
         self.text("/kind")
     }

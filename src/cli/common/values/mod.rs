@@ -13,7 +13,6 @@ use layers::Layers;
 
 /// A chart and the values that a custom resource gives it.
 pub struct Subject {
-    /// The chart.
     pub chart: Chart,
     /// The values.
     pub layers: Layers,

@@ -50,7 +50,6 @@ static SIZE: Phase = Phase { name: "Size", about: "One member joins or leaves at
 static TEMPLATE: Phase = Phase { name: "Roll-out", about: "The size is right." };
 static REST: Phase = Phase { name: "Maintenance", about: "Nothing else is left to do." };
 
-/// The table.
 pub(super) static TABLE: &[Rule] = &[
     always!(
         MODE,

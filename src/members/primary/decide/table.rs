@@ -48,7 +48,6 @@ static MEMBERS: Phase = Phase {
 static SIZE: Phase = Phase { name: "Size", about: "One member joins or leaves at a time." };
 static TEMPLATE: Phase = Phase { name: "Roll-out", about: "All members are well, and the size is right." };
 
-/// The table.
 pub(super) static TABLE: &[Rule] = &[
     row!(
         MODE,

@@ -26,6 +26,11 @@ pub fn emit(value: &Value) -> Result<Vec<u8>, String> {
     run(value, Style::Helm)
 }
 
+/// JSON as YAML with its last newline, or Go's error text.
+pub fn of_json(value: &serde_json::Value) -> Result<String, String> {
+    emit(&Value::from(value)).map(|text| String::from_utf8_lossy(&text).into_owned())
+}
+
 /// `toYamlPretty`: go-yaml v3 without the way through JSON.
 pub fn emit_pretty(value: &Value) -> Result<Vec<u8>, String> {
     run(value, Style::Pretty)

@@ -206,5 +206,5 @@ async fn surroundings(machine: &Machine, api: &Api, raised: bool) -> Result<Stri
 
 /// Where this program's files are.
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/operator")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
