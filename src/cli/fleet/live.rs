@@ -11,6 +11,8 @@ use crate::reconcile::offline::PlainResource;
 use crate::render::Capabilities;
 use crate::template::yaml;
 use serde_json::json;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 
 /// The custom resources of the kinds, in the namespace of the arguments or in all.
@@ -33,7 +35,13 @@ pub fn save(args: &FleetArgs, file: &Path) -> Result<usize, CliError> {
         text.push_str("---\n");
         text.push_str(&yaml::of_json(&cr.object()).map_err(CliError)?);
     }
-    std::fs::write(file, text).map_err(|e| CliError(format!("{}: {}", file.display(), go_io(&e))))?;
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    // A spec may contain a password.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(file).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|e| CliError(format!("{}: {}", file.display(), go_io(&e))))?;
     Ok(now.len())
 }
 

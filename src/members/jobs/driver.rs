@@ -9,12 +9,17 @@ use crate::members::driver::{ActionOutcome, Connection, CreatedObjects, DriverPr
 use crate::members::operator::Operator;
 use crate::members::workload::{NoFacts, Workload, WorkloadTarget};
 
-/// The driver that runs Jobs of the chart.
-pub struct Jobs {
+/// The driver that runs Jobs of the chart; or, before the deletion of a stateful set with any driver, the Jobs of that time.
+pub struct JobsDriver<const BEFORE_DELETION: bool> {
     with: Connection,
 }
 
-impl Jobs {
+/// The driver that runs Jobs of the chart.
+pub type Jobs = JobsDriver<false>;
+/// Runs the hooks before a deletion of a stateful set with any driver.
+pub type DeletionHooks = JobsDriver<true>;
+
+impl<const BEFORE_DELETION: bool> JobsDriver<BEFORE_DELETION> {
     fn view<'a>(
         &'a self,
         workload: &'a Workload,
@@ -27,7 +32,7 @@ impl Jobs {
     }
 }
 
-impl MemberDriver for Jobs {
+impl<const BEFORE_DELETION: bool> MemberDriver for JobsDriver<BEFORE_DELETION> {
     type Settings = ();
     type Memory = ();
     type Facts = NoFacts;
@@ -70,7 +75,8 @@ impl MemberDriver for Jobs {
         latch: &JobsLatch,
         now: i64,
     ) -> JobsStep {
-        decide(&self.view(workload, observed, target, latch, now))
+        let view = self.view(workload, observed, target, latch, now);
+        if BEFORE_DELETION { before_deletion(&view, self.with.created) } else { decide(&view) }
     }
 
     async fn act(&self, action: &JobsAction, operator: &dyn Operator) -> ActionOutcome {
@@ -93,49 +99,5 @@ impl MemberDriver for Jobs {
             }
             JobsAction::Forget { name, .. } => format!("delete Job {name} of an earlier run"),
         }
-    }
-}
-
-/// Runs the hooks before a deletion of a stateful set with any driver.
-pub struct DeletionHooks(Jobs);
-
-impl MemberDriver for DeletionHooks {
-    type Settings = ();
-    type Memory = ();
-    type Facts = NoFacts;
-    type Observed = ObservedJobs;
-    type Action = JobsAction;
-
-    const PROFILE: DriverProfile = Jobs::PROFILE;
-
-    fn read(_: &Map<String, Value>, _: &str) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn connect((): (), with: &Connection, memory: Arc<()>) -> Result<Self, String> {
-        Jobs::connect((), with, memory).map(Self)
-    }
-
-    async fn observe(&self, workload: &Workload, latch: &JobsLatch, operator: &dyn Operator) -> ObservedJobs {
-        self.0.observe(workload, latch, operator).await
-    }
-
-    fn decide(
-        &self,
-        workload: &Workload,
-        observed: &ObservedJobs,
-        target: &WorkloadTarget,
-        latch: &JobsLatch,
-        now: i64,
-    ) -> JobsStep {
-        before_deletion(&self.0.view(workload, observed, target, latch, now), self.0.with.created)
-    }
-
-    async fn act(&self, action: &JobsAction, operator: &dyn Operator) -> ActionOutcome {
-        self.0.act(action, operator).await
-    }
-
-    fn describe(&self, action: &JobsAction) -> String {
-        self.0.describe(action)
     }
 }
