@@ -512,7 +512,7 @@ fn a_saved_fleet_is_compared_as_the_live_one() {
     let operator = space.operator(&watches, &[]);
     for (name, replicas) in [("app", 1), ("shop", 2)] {
         space.apply("Web", name, &json!({"replicas": replicas, "secret": "hunter22"}));
-        space.wait_web(name);
+        space.wait(&format!("web/{name}"), "Deployed", "True");
     }
     assert!(operator.stop());
     let patch = space.file("patch.yaml", "spec: {replicas: 2}");

@@ -16,7 +16,7 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Its context.
-    #[arg(long, env = "HELM_KUBECONTEXT", value_name = "NAME", hide_env_values = true)]
+    #[arg(long, alias = "context", env = "HELM_KUBECONTEXT", value_name = "NAME", hide_env_values = true)]
     pub kube_context: Option<String>,
     /// Address of the API server.
     #[arg(long, env = "HELM_KUBEAPISERVER", value_name = "URL", hide_env_values = true)]
@@ -25,10 +25,17 @@ pub struct ClusterArgs {
     #[arg(long, env = "HELM_KUBETOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub kube_token: Option<BearerToken>,
     /// User to act as.
-    #[arg(long, env = "HELM_KUBEASUSER", value_name = "NAME", hide_env_values = true)]
+    #[arg(long, alias = "as", env = "HELM_KUBEASUSER", value_name = "NAME", hide_env_values = true)]
     pub kube_as_user: Option<String>,
     /// Group to act as; can be repeated.
-    #[arg(long, env = "HELM_KUBEASGROUPS", value_name = "NAME", hide_env_values = true, value_delimiter = ',')]
+    #[arg(
+        long,
+        alias = "as-group",
+        env = "HELM_KUBEASGROUPS",
+        value_name = "NAME",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
     pub kube_as_group: Vec<String>,
     /// Certificates to trust for the API server.
     #[arg(long, env = "HELM_KUBECAFILE", value_name = "FILE", hide_env_values = true)]

@@ -26,7 +26,7 @@ pub fn found(args: &FleetArgs) -> Result<(Sides, Vec<FleetCase>, Capabilities), 
 /// Writes the custom resources to a file, and returns how many there are.
 pub fn save(args: &FleetArgs, file: &Path) -> Result<usize, CliError> {
     let (mut now, capabilities) = listed(&Sides::load(args)?, args)?;
-    let head = json!({"apiVersion": SAVED_API_VERSION, "kind": SAVED_KIND, "kubeVersion": capabilities.kube_version,
+    let head = json!({"apiVersion": SAVED_API_VERSION, "kind": SAVED_KIND, "metadata": {"name": "fleet"}, "kubeVersion": capabilities.kube_version,
         "apiVersions": capabilities.api_versions});
     let mut text = yaml::of_json(&head).map_err(CliError)?;
     for cr in &mut now {
