@@ -40,7 +40,7 @@ fn an_operator_of_a_namespace_leaves_clusterwide_clusters_to_one_with_the_flag()
     let narrow = space.operator(&watches, &[]);
     space.wait("etcd/narrow", "Deployed", "True");
     narrow.settle();
-    assert_eq!(space.get("etcd/wide").unwrap()["status"], Value::Null);
+    assert_eq!(space.get("etcd/wide").unwrap()["status"], json!({"observedGeneration": -1}), "nobody has looked at it");
     assert!(narrow.stop());
 
     // With coreos' flags as coreos' manifests write them: with one dash.

@@ -88,7 +88,9 @@ impl ChartWorld {
         let secrets: BTreeMap<String, Value> =
             secrets.map(|object| (object.name, stored(Value::Object(object.body)))).collect();
         self.objects.lock().unwrap().retain(|(kind, _), _| kind != "Secret");
-        secrets.iter().for_each(|(name, secret)| self.put("Secret", name, secret.clone()));
+        for (name, secret) in &secrets {
+            self.put("Secret", name, secret.clone());
+        }
         secrets
     }
 }
