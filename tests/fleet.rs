@@ -230,6 +230,8 @@ fn another_version_of_a_chart_definition_is_compared() {
         tillerman(&["fleet", &resources, "--watches-file", &now, "--then-watches-file", &then])
     };
     assert_eq!(run(definition(&old, "{}")).status.code(), Some(0));
+    // The working directory of the test is that of the repository.
+    assert_eq!(run(definition("{path: charts/php}", "{}")).status.code(), Some(0));
     let changed = run(definition(&format!("{{path: {new}}}"), "{}"));
     assert!(printed(&changed).contains("1 custom resource: 1 change"), "{}", printed(&changed));
     let overridden = run(definition(&old, "{overrideValues: {replicas: \"3\"}}"));
@@ -240,6 +242,7 @@ fn another_version_of_a_chart_definition_is_compared() {
             "its chart is in a ConfigMap of the cluster",
         ),
         (definition(&old, "{unknown: 1}"), "ChartDefinition phps: spec.policy"),
+        (definition(&old, "{}") + "  wrong: [", "then.yaml: "),
         (definition("{}", "{}"), "give one of path, url, repository and configMap"),
     ] {
         let output = run(wrong);

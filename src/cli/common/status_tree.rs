@@ -304,10 +304,14 @@ Web app                    Unknown
     fn the_fields_of_a_chart_are_shown_and_times_have_their_age() {
         let backup = Timestamp::now() - jiff::SignedDuration::from_hours(30);
         let cr = json!({"kind": "Db", "metadata": {"name": "a"}, "status": {"observedGeneration": 1, "replicas": 3,
-            "primary": "a-1", "safeToFailOver": true, "lastScheduledBackup": backup.to_string(), "pods": ["a-0"]}});
+            "primary": "a-1", "page": "x\u{1b}[2J\ny\u{202e}", "safeToFailOver": true, "lastScheduledBackup": backup.to_string(), "pods": ["a-0"]}});
         let got = tree(&cr, &Pods::new()).to_string();
         let words = got.split_whitespace().collect::<Vec<_>>().join(" ");
-        for shown in ["primary a-1", "safeToFailOver true", ", 30h ago"] {
+        assert!(
+            !got.contains('\u{1b}') && !got.contains('\u{202e}'),
+            "what a tenant writes reaches no terminal: {got:?}"
+        );
+        for shown in ["page x\\u{1b}[2J y", "primary a-1", "safeToFailOver true", ", 30h ago"] {
             assert!(words.contains(shown), "{shown} in {got}");
         }
         assert!(!got.contains("replicas") && !got.contains("pods"), "{got}");

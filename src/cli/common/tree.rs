@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::line::line;
+
 /// A line, and the lines below it.
 #[derive(Debug, Default, Serialize)]
 pub struct TreeNode {
@@ -36,14 +38,13 @@ impl fmt::Display for TreeNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = Vec::new();
         self.lines("", "", &mut lines);
-        let width = |text: &str| text.chars().count();
-        let names = lines.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
-        let states = lines.iter().map(|(_, node)| width(&node.state)).max().unwrap_or(0);
-        for (name, node) in lines {
-            // A message of several lines would break the tree.
-            let message = node.message.lines().collect::<Vec<_>>().join(" ");
-            let line = format!("{name:names$}  {:states$}  {message}", node.state);
-            writeln!(f, "{}", line.trim_end())?;
+        // Charts and tenants write these texts. One of several lines would break the tree.
+        let rows: Vec<[String; 3]> =
+            lines.iter().map(|(name, node)| [name.as_str(), &node.state, &node.message].map(line)).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let (names, states) = (width(0), width(1));
+        for [name, state, message] in &rows {
+            writeln!(f, "{}", format!("{name:names$}  {state:states$}  {message}").trim_end())?;
         }
         Ok(())
     }

@@ -193,9 +193,8 @@ fn of_watches(file: &Path) -> Result<Vec<Arc<FleetKind>>, CliError> {
     let text = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
     let folder = std::path::absolute(file).map_err(|e| wrong(e.to_string()))?;
     let folder: PathBuf = folder.parent().map(Path::to_owned).unwrap_or_default();
-    let definitions: Vec<Object> = parse_manifest(&text).unwrap_or_default();
-    if definitions.iter().any(|object| object.gvk.kind_group() == definition::gvk().kind_group()) {
-        return of_definitions(definitions, &folder).map_err(&wrong);
+    if text.contains(&format!("kind: {KIND}")) {
+        return of_definitions(parse_manifest(&text).map_err(&wrong)?, &folder).map_err(&wrong);
     }
     let parse = |base: &Path| watches::parse(&text, base).map_err(|e| wrong(e.to_string()));
     let mut watches = parse(&folder)?;
@@ -229,7 +228,12 @@ fn of_definitions(objects: Vec<Object>, folder: &Path) -> Result<Vec<Arc<FleetKi
 fn chart_of_definition(spec: &Spec, folder: &Path) -> Result<Chart, String> {
     let elsewhere =
         |what: &str| Err(format!("its chart {what} of the cluster; compare it with --chart and --then-chart"));
-    match spec.place(folder)? {
+    let place = match spec.place(folder)? {
+        // As for a watches file.
+        ChartPlace::Path(path) if !path.exists() => spec.place(&std::env::current_dir().map_err(|e| e.to_string())?)?,
+        place => place,
+    };
+    match place {
         ChartPlace::Path(path) => read(&ChartRef::Path(path), &Proof::default()),
         ChartPlace::ConfigMap(..) => elsewhere("is in a ConfigMap"),
         ChartPlace::Fetched(fetched) if fetched.credentials.is_some() || fetched.keyring.is_some() => {
