@@ -21,13 +21,14 @@ help: ## this list
 protoc:
 	@. tests/cluster/lib.sh && need_protoc
 
-# Each command names all of them: then cargo gives their dependencies the same features, and compiles each once.
+# Each command names all packages and the operator: then cargo gives their dependencies the same features and the same kind of code (crates
+# below crc-fast, which can be a C library, get machine code beside bitcode), and compiles each once.
 PACKAGES := -p tillerman -p tillerman-agent-mysql -p tillerman-bench
-COMPILE := RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" $(CARGO) build --release --target $(HOST) $(PACKAGES)
+COMPILE := RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" $(CARGO) build --release --target $(HOST) $(PACKAGES) --bin tillerman
 
 .PHONY: build
 build: protoc ## the operator and command line, optimised: target/tillerman
-	$(COMPILE) --bin tillerman
+	$(COMPILE)
 # Parts of the tests run it meanwhile, and may build it at the same time: it is replaced at once.
 	strip -o $(BIN).$$$$ $(UNSTRIPPED) && mv $(BIN).$$$$ $(BIN)
 
