@@ -27,7 +27,7 @@ for archive in "$work"/images/*.tar; do ctr -n k8s.io images import "$archive" >
 named() { ctr -n k8s.io images tag --force "$1" "$2" >/dev/null; }
 named localhost/mariadb:10.11.19 docker.io/library/mariadb:10.11.19
 named localhost/mariadb:11.8 docker.io/library/mariadb:11.8
-named localhost/tillerman-agent:test "$(sed -n 's/^agentImage: //p' "$top/charts/mysql/values.yaml")"
+named localhost/tillerman-agent:test "docker.io/library/$(sed -n 's/^agentImage: //p' "$top/charts/mysql/values.yaml")"
 
 # The commands of each section, with a line before them that says when they begin.
 blocks "$top/docs/how-to/mysql.md" | sed -E 's/^##+ (.*)/printf "%s \\n" "$SECONDS s  \1"/' >"$work/commands"

@@ -29,9 +29,9 @@ tillerman=$(sed -n 's/^  image: \(tillerman:.*\)/\1/p' "$top/charts/mysql/values
 for archive in "$work"/images/{tillerman,tillerman-agent,mariadb}.tar "$IMAGES-php"/{php-fpm,symfony}.tar; do ctr -n k8s.io images import "$archive" >/dev/null; done
 named() { ctr -n k8s.io images tag --force "$1" "$2" >/dev/null; }
 named localhost/mariadb:10.11.19 docker.io/library/mariadb:10.11.19
-named localhost/tillerman-agent:test "$(values mysql agentImage)"
+named localhost/tillerman-agent:test "docker.io/library/$(values mysql agentImage)"
 named localhost/php:8.2 "docker.io/library/$(values php image)"
-named localhost/php-fpm:8.2 "docker.io/$(sed -n '/^nginx:/,/image/ s/^  image: //p' "$top/charts/php/values.yaml")"
+named localhost/php-fpm:8.2 "docker.io/$(sed -n '/^nginx:/,/^  image:/ s/^  image: //p' "$top/charts/php/values.yaml")"
 named localhost/symfony:5.4 registry.example.com/shop:1.4
 
 # The commands of each section, with a line before them that says when they begin.
