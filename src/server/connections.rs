@@ -2,8 +2,7 @@
 //! no connection waits for another connection: not for a slow handshake, not for slow headers, and not for a client
 //! that reads slowly.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -11,9 +10,9 @@ use axum::body::Bytes;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
+use rustls::ServerConfig;
+use tillerman_agent::connections::{Limits, Stream, accept};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -28,8 +27,6 @@ const LIFETIME: Duration = Duration::from_secs(15);
 const HEADER_BYTES: usize = 16 << 10;
 /// The maximum number of concurrent requests on one connection of HTTP/2.
 const STREAMS: u32 = 8;
-/// The pause after an error of the listener: perhaps all file descriptors are in use.
-const PAUSE: Duration = Duration::from_millis(100);
 /// How long current answers may take after the operator was stopped.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -40,8 +37,8 @@ const PIECE: usize = 16 << 10;
 /// How a port is served.
 #[derive(Clone)]
 pub struct Service {
-    /// Accepts handshakes, if TLS is used.
-    pub tls: Option<TlsAcceptor>,
+    /// The certificate and protocols of TLS, if it is used.
+    pub tls: Option<Arc<ServerConfig>>,
     /// Whether HTTP/2 is offered.
     pub http2: bool,
     /// The lifetime of a connection, which also limits the time to read the answer.
@@ -62,50 +59,23 @@ pub fn pieces(mut text: Bytes) -> impl Iterator<Item = Bytes> {
 /// Serves HTTP/1.1 with one request per connection, and HTTP/2 if the service offers it, until cancelled. Current
 /// answers are then completed.
 pub async fn serve(listener: TcpListener, service: Service, app: Router, stop: CancellationToken) {
-    let (open, serving) = (Arc::new(Open::default()), TaskTracker::new());
-    loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::debug!(%error, "a connection could not be accepted");
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
-        };
-        let place = Open::enter(&open);
-        let (service, app, stop) = (service.clone(), app.clone(), stop.clone());
-        serving.spawn(async move {
-            let connection =
-                tokio::time::timeout(service.lifetime, connection(stream, service.tls, app, service.http2, &stop));
-            tokio::select! {
-                () = place.closed.cancelled() => {}
-                _ = connection => {}
-            }
-        });
+    let Service { tls, http2, lifetime } = service;
+    let limits = Limits { connections: CONNECTIONS, handshake: HEADERS, lifetime: Some(lifetime) };
+    let serving = TaskTracker::new();
+    let exchange = {
+        let (stop, serving) = (stop.clone(), serving.clone());
+        // No connection counts as one that has asked: a client that reads slowly has to give way, too.
+        move |stream, _| serving.track_future(answer(stream, app.clone(), http2, stop.clone()))
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        never = accept(listener, limits, || tls.clone(), exchange) => match never {},
     }
     serving.close();
     let _ = tokio::time::timeout(FAREWELL, serving.wait()).await;
 }
 
-async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, app: Router, http2: bool, stop: &CancellationToken) {
-    let Some(tls) = tls else { return answer(stream, app, http2, stop).await };
-    match tokio::time::timeout(HEADERS, tls.accept(stream)).await {
-        Ok(Ok(stream)) => answer(stream, app, http2, stop).await,
-        Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
-        Err(_) => {}
-    }
-}
-
-async fn answer(
-    io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    app: Router,
-    http2: bool,
-    stop: &CancellationToken,
-) {
+async fn answer(stream: Box<dyn Stream>, app: Router, http2: bool, stop: CancellationToken) {
     let mut builder = Builder::new(TokioExecutor::new());
     let mut one = builder.http1();
     one.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(HEADER_BYTES).keep_alive(false);
@@ -113,7 +83,7 @@ async fn answer(
     two.timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
     two.max_header_list_size(u32::try_from(HEADER_BYTES).unwrap_or(u32::MAX));
     let builder = if http2 { builder } else { builder.http1_only() };
-    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(io), TowerToHyperService::new(app)));
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)));
     let mut stopping = false;
     loop {
         tokio::select! {
@@ -131,48 +101,9 @@ async fn answer(
     }
 }
 
-/// The open connections, oldest first.
-#[derive(Default)]
-struct Open(Mutex<VecDeque<CancellationToken>>);
-
-impl Open {
-    /// Adds a connection. Closes the oldest one if there are too many.
-    fn enter(open: &Arc<Self>) -> Place {
-        let closed = CancellationToken::new();
-        let mut places = open.lock();
-        if places.len() >= CONNECTIONS
-            && let Some(oldest) = places.pop_front()
-        {
-            oldest.cancel();
-        }
-        places.push_back(closed.clone());
-        Place { open: Arc::clone(open), closed }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<CancellationToken>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-struct Place {
-    open: Arc<Open>,
-    closed: CancellationToken,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // A closed connection has already been removed.
-        if !self.closed.is_cancelled() {
-            self.closed.cancel();
-            self.open.lock().retain(|place| !place.is_cancelled());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Bytes, CONNECTIONS, Open, PIECE, pieces};
-    use std::sync::Arc;
+    use super::{Bytes, PIECE, pieces};
 
     #[test]
     fn a_text_is_sent_in_pieces_that_are_no_copies() {
@@ -185,19 +116,5 @@ mod tests {
             assert_eq!(piece.as_ptr(), at);
             at = at.wrapping_add(piece.len());
         }
-    }
-
-    #[test]
-    fn the_oldest_connection_gives_way() {
-        let open = Arc::new(Open::default());
-        let mut places: Vec<_> = (0..CONNECTIONS).map(|_| Open::enter(&open)).collect();
-        places.remove(1);
-        places.push(Open::enter(&open));
-        assert!(!places.iter().any(|place| place.closed.is_cancelled()));
-        places.push(Open::enter(&open));
-        let closed: Vec<bool> = places.iter().map(|place| place.closed.is_cancelled()).collect();
-        assert!(closed[0] && !closed[1..].contains(&true));
-        drop(places);
-        assert!(open.lock().is_empty());
     }
 }

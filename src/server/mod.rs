@@ -48,7 +48,7 @@ pub async fn serve_metrics(listener: TcpListener, metrics: Arc<Metrics>, securit
     if let Some(guard) = security.guard {
         app = app.layer(axum::middleware::from_fn_with_state(guard, guard::guard));
     }
-    let tls = security.certificate.map(|certificate| certificate.acceptor(security.http2));
+    let tls = security.certificate.map(|certificate| certificate.config(security.http2));
     let service = Service { tls, http2: security.http2, ..Service::default() };
     connections::serve(listener, service, app, stop).await;
 }

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 /// How often the certificate's files are read again.
@@ -50,14 +50,14 @@ impl Certificate {
 }
 
 impl Certificate {
-    /// Accepts connections with this certificate. With `http2`, the server offers HTTP/2 in the handshake.
-    pub fn acceptor(self: Arc<Self>, http2: bool) -> TlsAcceptor {
-        let mut config = rustls::ServerConfig::builder().with_no_client_auth().with_cert_resolver(self);
+    /// TLS with this certificate. With `http2`, the server offers HTTP/2 in the handshake.
+    pub fn config(self: Arc<Self>, http2: bool) -> Arc<ServerConfig> {
+        let mut config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(self);
         config.alpn_protocols.extend(http2.then(|| b"h2".to_vec()));
         config.alpn_protocols.push(b"http/1.1".to_vec());
         // Session storage would be filled by every stranger.
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
-        TlsAcceptor::from(Arc::new(config))
+        Arc::new(config)
     }
 }
 
