@@ -1,6 +1,7 @@
 //! A message as the body of a request.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::Uri;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -36,38 +37,25 @@ impl Url {
         if text.len() > MAX_URL || !text.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(format!("it has more than {MAX_URL} bytes, or one that is not allowed in a link"));
         }
-        let (secure, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://"), tls) {
-            (Some(rest), _, _) => (true, rest),
-            (None, Some(rest), WebhookTls::None) => (false, rest),
+        let uri: Uri = text.parse().map_err(|_| "it is not a link".to_owned())?;
+        let secure = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") if tls == WebhookTls::None => false,
             _ => return Err("it does not begin with https://; with tls: none it may begin with http://".to_owned()),
         };
-        let rest = rest.split('#').next().unwrap_or_default();
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        let (host, port) = match authority.strip_prefix('[') {
-            Some(rest) => {
-                let (host, port) = rest.split_once(']').ok_or("its host has no ]")?;
-                (host, port.strip_prefix(':'))
-            }
-            None => match authority.rsplit_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (authority, None),
-            },
-        };
-        if !is_host(host) || host.contains(':') != authority.starts_with('[') {
-            return Err("it has no host, or a user".to_owned());
+        let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
+        let authority = authority.ok_or("it has no host, or a user")?;
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        if !is_host(host) {
+            return Err("its host is not a name or an address".to_owned());
         }
-        let port = match port {
-            Some(port) => port.parse().map_err(|_| "its port is not a number".to_owned())?,
-            None => {
-                if secure {
-                    443
-                } else {
-                    80
-                }
-            }
+        let port = match authority.port_u16() {
+            Some(port) => port,
+            None if authority.as_str() != authority.host() => return Err("its port is not a number".to_owned()),
+            None if secure => 443,
+            None => 80,
         };
+        let path = uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
         Ok(Self { secure, host: host.to_owned(), port, path })
     }
 
