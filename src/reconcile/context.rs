@@ -74,7 +74,7 @@ impl Context {
         self.watching.forget(key, &release);
         self.memory.forget(key, &release);
         self.sources.set_used(key, Vec::new());
-        self.waits.end(key);
+        self.waits.forget(key);
         self.cache.forget_needs(key);
         self.renderer.forget(key);
         self.kinds.get(key.kind).forget(key);

@@ -166,7 +166,7 @@ impl Controller {
         metrics.register_created_at(move || created_at(&cache, &kinds));
         let (cache, kinds) = (Arc::clone(&ctx.cache), Arc::clone(&ctx.kinds));
         metrics.register_states(move || states(&cache, &kinds));
-        let (sights, kinds) = (ctx.memory.sights.clone(), Arc::clone(&ctx.kinds));
+        let (sights, kinds) = (Arc::clone(&ctx.memory.sights), Arc::clone(&ctx.kinds));
         metrics.register_databases(move || databases(&sights, &kinds));
         let queue = Arc::clone(&ctx.queue);
         metrics.register_queue(move || queue.age());

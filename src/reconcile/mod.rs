@@ -4,6 +4,7 @@
 //! A pass never waits. It does what it can do now, writes into the status what it waits for, and ends. A watch event or
 //! a deadline starts the next pass.
 
+mod address;
 mod apply;
 mod blocking;
 pub mod charts;
@@ -14,17 +15,20 @@ mod error;
 pub mod history;
 pub mod journal;
 mod kinds;
+mod latches;
 mod members;
 mod memory;
 pub mod notices;
 mod notify;
 mod observe;
+mod observed;
 pub mod offline;
 mod operations;
 pub mod panics;
 pub mod pass;
 pub mod preview;
 pub mod queue;
+mod records;
 mod render;
 mod renderer;
 mod report;

@@ -1,7 +1,7 @@
 //! Events about a custom resource.
 
 use super::context::Context;
-use super::observe::observed::Observed;
+use super::observed::Observed;
 use crate::cluster::events::Event;
 use crate::object::conditions::{Conditions, bound};
 

@@ -8,10 +8,10 @@ use super::apply::objects::{claim, update_beside};
 use super::apply::{Applied, Waiting};
 use super::context::Context;
 use super::error::Error;
+use super::latches::running;
 use super::members::MembersReport;
 use super::notify::{event, is_news};
-use super::observe::latches::running;
-use super::observe::observed::Observed;
+use super::observed::Observed;
 use super::render::secrets::learn;
 use super::render::stamp::place;
 use super::trust::Verified;
@@ -373,7 +373,7 @@ impl Pass<'_> {
                 // The termination message contains the end of the log, too.
                 _ if !said.message.is_empty() => format!("; its last line: {}", said.message),
                 Ok(None) => String::new(),
-                Err(error) if error.reason() == "Forbidden" => format!("; its log cannot be read: {error}"),
+                Err(error) if error.is_forbidden() => format!("; its log cannot be read: {error}"),
                 Err(error) => {
                     tracing::info!(%error, hook = %id, "cannot read the log of a failed operation");
                     String::new()

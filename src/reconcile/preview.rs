@@ -21,7 +21,7 @@ use super::context::Context;
 use super::controller::{Controller, ControllerSettings};
 use super::journal::Journal;
 use super::observe::observe;
-use super::observe::observed::Observed;
+use super::observed::Observed;
 use super::render::{Prepared, crds, render, secrets};
 use super::tasks::Tasks;
 use super::trust::{Verified, verify};

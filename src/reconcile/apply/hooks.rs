@@ -17,7 +17,7 @@ use crate::plan::hooks;
 use crate::plan::hooks::{DeletePolicy, Hook, HookEvent};
 use crate::plan::objects::names_owner;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::records::read_record;
+use crate::reconcile::records::read_record;
 use crate::reconcile::render::secrets::learn;
 use crate::release::hook_run::{HookOutcome, HookRun};
 use crate::release::live::Live;
@@ -164,7 +164,7 @@ impl PlanRun<'_> {
                     why = why.and(Text::own(format!("; the last lines of pod {pod}:\n"))).and(Text::foreign(lines));
                 }
                 Ok(None) => {}
-                Err(error) if error.reason() == "Forbidden" => {
+                Err(error) if error.is_forbidden() => {
                     why = why.and("; its log cannot be read: ").and(error.text());
                 }
                 Err(error) => tracing::info!(%error, hook = %hook.id, "cannot read the log of a failed hook"),

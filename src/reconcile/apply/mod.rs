@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::address::cr_id;
 use super::context::Context;
 use super::error::Error;
-use super::observe::address::cr_id;
-use super::observe::observed::Observed;
+use super::observed::Observed;
 use super::render::Prepared;
 use super::trust::Verified;
 use crate::cluster::cr::{Cr, CrObject};
@@ -107,7 +107,7 @@ pub async fn apply(observed: &Verified, planned: Result<Planned, Error>, ctx: &C
     let Planned { plan, prepared } = match planned {
         Ok(planned) => planned,
         Err(error) => {
-            ctx.waits.end(&observed.key);
+            ctx.waits.forget(&observed.key);
             return Applied { error: Some(error), ..Applied::nothing(Verb::Rest) };
         }
     };
@@ -126,7 +126,7 @@ pub async fn apply(observed: &Verified, planned: Result<Planned, Error>, ctx: &C
     let mut run = PlanRun::new(observed, &prepared, &plan, ctx);
     let mut error = None;
     if plan.verb != Verb::Rest {
-        ctx.waits.end(&observed.key);
+        ctx.waits.forget(&observed.key);
     }
     for (at, step) in plan.steps.iter().enumerate() {
         if let Err(e) = run.step(step).await {

@@ -18,7 +18,7 @@ use crate::plan::situation::{RevisionKind, newest_operation};
 use crate::plan::{Verb, renewal};
 use crate::reconcile::error::Error;
 use crate::reconcile::memory::trusted::LeftOut;
-use crate::reconcile::observe::records::{read_record, secret_id};
+use crate::reconcile::records::{read_record, secret_id};
 use crate::release::chunks;
 use crate::release::chunks::Chunks;
 use crate::release::inventory::{Inventory, MAX_BYTES};

@@ -14,7 +14,7 @@ use crate::plan::claim::{Ownership, ownership};
 use crate::plan::stamp::stamp;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observed::Observed;
 use crate::release::owner::{CHART_LABEL, Owner};
 
 /// The `ConfigMap` of a driver, owned by the custom resource. It is not part of the release, and the

@@ -17,14 +17,14 @@ use crate::names;
 use crate::object::{Gvk, ObjectId};
 use crate::plan::Desired;
 use crate::plan::situation::Situation;
+use crate::reconcile::address::cr_id;
 use crate::reconcile::apply::objects::Objects;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
+use crate::reconcile::latches::stored;
 use crate::reconcile::notify::event;
-use crate::reconcile::observe::address::cr_id;
-use crate::reconcile::observe::latches::stored;
-use crate::reconcile::observe::observed::Observed;
-use crate::reconcile::observe::records::read_record;
+use crate::reconcile::observed::Observed;
+use crate::reconcile::records::read_record;
 use crate::reconcile::render::stamp::{Missing, stamp};
 
 /// When a condition is checked again if no event arrives.

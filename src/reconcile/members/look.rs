@@ -22,7 +22,7 @@ use crate::object::ObjectId;
 use crate::object::conditions::Conditions;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observed::Observed;
 use crate::reconcile::render::secrets::learn;
 use crate::release::owned;
 

@@ -15,7 +15,7 @@ use crate::members::driver::{ActionOutcome, CreatedObjects, DriverNeeds};
 use crate::members::operator::{ConfigMapData, FoundJobs, Operator};
 use crate::object::ObjectId;
 use crate::reconcile::context::Context;
-use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observed::Observed;
 
 /// The content of a driver's `ConfigMap`.
 type Content = Result<Option<ConfigMapData>, String>;

@@ -20,7 +20,7 @@ use crate::members::workload::{Latch, Mode, Workload, WorkloadTarget};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::memory::sights::Sights;
-use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observed::Observed;
 use crate::reconcile::queue::with_jitter;
 use crate::reconcile::render::secrets::learn;
 
@@ -94,7 +94,7 @@ pub async fn pass_over(one: &SetPass<'_>, driver: &dyn AnyDriver) -> Result<Pass
         let before = status.get("members").and_then(|all| all.get(&set.name));
         one.announce(connected.events(Happened::Reported { before, now }));
     }
-    let noted = Noted { sights: ctx.memory.sights.clone(), key: observed.key.clone(), set: set.name.clone() };
+    let noted = Noted { sights: Arc::clone(&ctx.memory.sights), key: observed.key.clone(), set: set.name.clone() };
     noted.note(&*connected, &workload, &seen, &passed.latch);
     if let Some(period) = profile.rest.filter(|_| quiet)
         && let Ok(driver) = driver.connect(&connection, driver.memory())
@@ -214,7 +214,7 @@ fn is_brief(step: &MemberStep<Unknown>) -> bool {
 
 /// The place where the reports of members are noted for the metrics.
 struct Noted {
-    sights: Sights,
+    sights: Arc<Sights>,
     key: ReleaseKey,
     set: String,
 }

@@ -6,7 +6,7 @@ use crate::cluster::discovery::Resource;
 use crate::members::secret::Secret;
 use crate::object::ObjectId;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observed::Observed;
 
 /// Reads a Secret in the namespace of the release.
 pub async fn secret(name: &str, observed: &Observed) -> Result<Option<Secret>, Error> {

@@ -1,9 +1,9 @@
 //! Annotations that contain lists are parsed once per text, outside the threads that run passes. The result is kept for
 //! each custom resource.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use super::store::PerRelease;
 use crate::cluster::cache::ReleaseKey;
 use crate::cluster::cr::Cr;
 use crate::kind::annotations;
@@ -11,15 +11,15 @@ use crate::kind::annotations::Texts;
 use crate::reconcile::blocking::off;
 
 /// The parsed annotations of custom resources that have such annotations; most have none.
-#[derive(Default)]
-pub struct Annotations(Mutex<HashMap<ReleaseKey, Known>>);
+pub type Annotations = PerRelease<ParsedAnnotations>;
 
-struct Known {
+/// The parsed annotations of one custom resource.
+pub struct ParsedAnnotations {
     texts: Texts,
     read: Arc<annotations::Annotations>,
 }
 
-impl Annotations {
+impl PerRelease<ParsedAnnotations> {
     /// The parsed annotations of a custom resource.
     pub async fn of(&self, key: &ReleaseKey, cr: &Cr) -> Arc<annotations::Annotations> {
         let Some(texts) = annotations::texts(&cr.annotations) else {
@@ -38,16 +38,7 @@ impl Annotations {
                 return Arc::new(read);
             }
         };
-        self.lock().insert(key.clone(), Known { texts, read: Arc::clone(&read) });
+        self.lock().insert(key.clone(), ParsedAnnotations { texts, read: Arc::clone(&read) });
         read
-    }
-
-    /// Drops the annotations of a deleted custom resource.
-    pub fn forget(&self, key: &ReleaseKey) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ReleaseKey, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,9 +5,10 @@
 //! once, in the namespace of the release. The operator watches a kind only if there is an object that names the
 //! custom resource as its owner.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use super::store::PerRelease;
 use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::cr::Cr;
 use crate::object::Gvk;
@@ -15,10 +16,7 @@ use crate::reconcile::shared::Shared;
 use crate::release::owner::CHART_LABEL;
 
 /// The findings for each custom resource.
-#[derive(Default)]
-pub struct Begun {
-    found: Mutex<HashMap<ReleaseKey, Found>>,
-}
+pub type Begun = PerRelease<Found>;
 
 /// The watches that show what an installation has left behind.
 #[derive(Clone, Debug, Default)]
@@ -29,13 +27,14 @@ pub struct Left {
     pub unknown: bool,
 }
 
-struct Found {
+/// The findings for one custom resource.
+pub struct Found {
     uid: Arc<str>,
     kinds: Vec<Gvk>,
     watches: BTreeSet<WatchKey>,
 }
 
-impl Begun {
+impl PerRelease<Found> {
     /// The objects that an installation without a record has left behind. Asks the API server once for each custom
     /// resource, and again if the annotation names other kinds.
     pub async fn watches(&self, key: &ReleaseKey, cr: &Cr, namespace: &Arc<str>, shared: &Shared) -> Left {
@@ -57,7 +56,7 @@ impl Begun {
                 }
                 Ok(false) => {}
                 // The release does not wait for objects that the operator cannot see.
-                Err(error) if error.reason() == "Forbidden" || error.is_not_found() => {
+                Err(error) if error.is_forbidden() || error.is_not_found() => {
                     tracing::warn!(kind = %gvk, %error, "cannot look for objects left by an unfinished installation");
                 }
                 Err(error) => {
@@ -70,14 +69,5 @@ impl Begun {
         let found = Found { uid: Arc::clone(&cr.uid), kinds, watches: watches.clone() };
         self.lock().insert(key.clone(), found);
         Left { watches, unknown: false }
-    }
-
-    /// Drops the findings for a deleted custom resource.
-    pub fn forget(&self, key: &ReleaseKey) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ReleaseKey, Found>> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

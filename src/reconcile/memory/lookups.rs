@@ -1,16 +1,15 @@
 //! The lookups of the templates of releases during rendering.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
+use super::store::PerRelease;
 use crate::cluster::cache::ReleaseKey;
 use crate::object::ObjectId;
 use crate::release::lookups::Lookups;
 
 /// The lookups of the templates of releases. After a restart this comes from their records.
-#[derive(Default)]
-pub struct LookedUp(Mutex<HashMap<ReleaseKey, KnownLookups>>);
+pub type LookedUp = PerRelease<KnownLookups>;
 
 #[derive(Default)]
 pub struct KnownLookups {
@@ -23,7 +22,7 @@ pub struct KnownLookups {
     pub read: Option<Instant>,
 }
 
-impl LookedUp {
+impl PerRelease<KnownLookups> {
     /// Enters the lookups of a rendering, successful or not.
     pub fn tried(&self, key: &ReleaseKey, lookups: Lookups) {
         let (mut all, now) = (self.lock(), Instant::now());
@@ -43,16 +42,6 @@ impl LookedUp {
     /// Whether the release was rendered since the operator started.
     pub fn has_tried(&self, key: &ReleaseKey) -> bool {
         self.lock().get(key).is_some_and(|known| known.tried.is_some())
-    }
-
-    /// Drops the lookups of a deleted release.
-    pub fn forget(&self, key: &ReleaseKey) {
-        self.lock().remove(key);
-    }
-
-    /// The lookups of all releases.
-    pub fn lock(&self) -> MutexGuard<'_, HashMap<ReleaseKey, KnownLookups>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod lookups;
 pub mod records;
 pub mod room;
 pub mod sights;
+pub mod store;
 pub mod trusted;
 pub mod waits;
 
@@ -42,7 +43,7 @@ pub struct Memory {
     /// What drivers of members keep of their stateful sets.
     pub drivers: DriverMemories,
     /// The last reports of members.
-    pub sights: Sights,
+    pub sights: Arc<Sights>,
     /// The records that count as they are, without a comparison.
     pub trusted: Trusted,
     /// The lookups of releases during rendering.

@@ -1,25 +1,19 @@
 //! The last reports of members, for the metrics.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
 
+use super::store::PerRelease;
 use crate::cluster::cache::ReleaseKey;
 use crate::members::driver::Sight;
 use crate::telemetry::collect::{DatabaseLabels, DatabaseSight, MemberLabels};
 
 /// The last reports, by custom resource and stateful set. Checks at rest report here, too, which write nothing.
-#[derive(Clone, Default)]
-pub struct Sights(Arc<Mutex<HashMap<ReleaseKey, BTreeMap<String, Sight>>>>);
+pub type Sights = PerRelease<BTreeMap<String, Sight>>;
 
-impl Sights {
+impl PerRelease<BTreeMap<String, Sight>> {
     /// Notes the reports of the members of a set.
     pub fn note(&self, key: &ReleaseKey, set: &str, sight: Sight) {
         self.lock().entry(key.clone()).or_default().insert(set.to_owned(), sight);
-    }
-
-    /// Drops the facts about a deleted custom resource.
-    pub fn forget(&self, key: &ReleaseKey) {
-        self.lock().remove(key);
     }
 
     /// All of it, with the labels of metrics.
@@ -52,9 +46,5 @@ impl Sights {
             }
         });
         labelled.collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ReleaseKey, BTreeMap<String, Sight>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

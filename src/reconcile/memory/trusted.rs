@@ -1,9 +1,10 @@
 //! Records that count as they are: this process wrote them, or compared them with the rendered chart, in their current
 //! version.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::store::PerRelease;
 use crate::members::document::Members;
 use crate::object::Object;
 use crate::release::owner::Owner;
@@ -12,13 +13,13 @@ use crate::release::secret::Revision;
 use crate::render::Hook;
 
 /// Namespace and name of a release.
-type Key = (Arc<str>, Arc<str>);
+pub type Key = (Arc<str>, Arc<str>);
 
 /// The trusted records, by the version of their Secrets.
-#[derive(Default)]
-pub struct Trusted(Mutex<HashMap<Key, BTreeMap<u64, Known>>>);
+pub type Trusted = PerRelease<BTreeMap<u64, Compared>, Key>;
 
-struct Known {
+/// A record that was written or compared.
+pub struct Compared {
     uid: Box<str>,
     version: Box<str>,
     left_out: Arc<LeftOut>,
@@ -77,10 +78,10 @@ impl LeftOut {
     }
 }
 
-impl Trusted {
+impl PerRelease<BTreeMap<u64, Compared>, Key> {
     /// Enters a record that this process wrote or compared.
     pub fn enter(&self, owner: &Owner, revision: &Revision, left_out: LeftOut) {
-        let known = Known {
+        let known = Compared {
             uid: revision.uid.clone(),
             version: revision.resource_version.clone(),
             left_out: Arc::new(left_out),
@@ -107,15 +108,6 @@ impl Trusted {
         if let Some(known) = self.lock().get_mut(&key(owner)) {
             known.remove(&revision);
         }
-    }
-
-    /// Drops a deleted release.
-    pub fn forget(&self, release: &Key) {
-        self.lock().remove(release);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, BTreeMap<u64, Known>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

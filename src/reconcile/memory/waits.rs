@@ -4,34 +4,25 @@
 //! Two releases that exchange names wait for each other: each would delete the object that the other one needs only
 //! after it has got its own. For such a pair, the object is deleted first.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use super::store::PerRelease;
 use crate::cluster::cache::ReleaseKey;
 use crate::object::ObjectId;
 
 /// Which release waits for which object, until its next attempt.
-#[derive(Default)]
-pub struct Waits {
-    waits: Mutex<HashMap<ReleaseKey, Wait>>,
-}
+pub type Waits = PerRelease<Wait>;
 
-struct Wait {
+/// One release waits for an object.
+pub struct Wait {
     id: ObjectId,
     /// The releases that the object may belong to.
     holders: Vec<ReleaseKey>,
     is_free: bool,
 }
 
-impl Waits {
+impl PerRelease<Wait> {
     /// Enters that a release needs an object that belongs to one of the holders.
     pub fn begin(&self, key: &ReleaseKey, id: &ObjectId, holders: Vec<ReleaseKey>) {
         self.lock().insert(key.clone(), Wait { id: id.clone(), holders, is_free: false });
-    }
-
-    /// Ends the wait: the release tries again, or is deleted.
-    pub fn end(&self, key: &ReleaseKey) {
-        self.lock().remove(key);
     }
 
     /// Enters that an object is deleted, and returns the releases that waited for it.
@@ -56,9 +47,5 @@ impl Waits {
         let waits = self.lock();
         let Some(wait) = waits.get(key) else { return false };
         wait.holders.iter().filter_map(|holder| waits.get(holder)).any(|other| other.id == *id)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ReleaseKey, Wait>> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,12 +1,8 @@
 //! Observe: collects the facts about a release in the caches, and reads its newest record if the decision needs it.
 
-pub mod address;
 pub mod dependencies;
 pub mod identity;
-pub mod latches;
 pub mod lookups;
-pub mod observed;
-pub mod records;
 mod spec;
 pub mod values;
 
@@ -34,6 +30,8 @@ use crate::plan::attempts;
 use crate::plan::fields;
 use crate::plan::objects::names_owner;
 use crate::plan::situation::{Refusal, Situation, SituationFacts, situation};
+use crate::reconcile::observed::Observed;
+use crate::reconcile::records::read_record;
 use crate::release::digest;
 use crate::release::digest::Inputs;
 use crate::release::live::Live;
@@ -44,8 +42,6 @@ use crate::release::secret::Revision;
 use crate::release::status_fields::StatusFields;
 use crate::render::Capabilities;
 use dependencies::Linked;
-use observed::Observed;
-use records::read_record;
 use values::Extras;
 
 /// Helm's limit. A longer name leads to labels and Secret names that Kubernetes refuses.

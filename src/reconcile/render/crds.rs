@@ -12,7 +12,7 @@ use crate::plan::crds::{CrdAction, Definition, action, replacement, versions};
 use crate::plan::stamp::stamp;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observed::Observed;
 use crate::render::Rendered;
 
 /// The definitions that need an action. A definition whose versions are all served costs no request, unless the policy
@@ -86,7 +86,7 @@ fn defines(body: &Map<String, Value>, gvk: &Gvk) -> bool {
 async fn live(body: &Map<String, Value>, policy: Crds, observed: &Observed) -> Result<Option<Value>, Error> {
     match observed.cluster.get(&Resource::crds(), &id(body)).await {
         // An account that can only create definitions finds out whether one exists by creating it.
-        Err(e) if policy == Crds::Create && e.reason() == "Forbidden" => Ok(None),
+        Err(e) if policy == Crds::Create && e.is_forbidden() => Ok(None),
         live => Ok(live?),
     }
 }

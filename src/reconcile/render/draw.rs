@@ -23,7 +23,7 @@ use crate::reconcile::blocking::off;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::lookups;
-use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observed::Observed;
 use crate::release::lookups::Lookups;
 use crate::release::owner::Owner;
 use crate::release::status_fields::{Known, StatusFields};

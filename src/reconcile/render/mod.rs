@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use super::blocking::off;
 use super::context::Context;
 use super::error::Error;
-use super::observe::observed::Observed;
+use super::observed::Observed;
 use super::trust::Verified;
 use crate::crd;
 use crate::kind::switches::DeletionPolicy;

@@ -5,8 +5,8 @@ use crate::mask::Secrets;
 use crate::object::Object;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::observed::Observed;
-use crate::reconcile::observe::records::read_record;
+use crate::reconcile::observed::Observed;
+use crate::reconcile::records::read_record;
 
 /// Makes sure that the secrets which the texts of a release may quote are known. After a restart they are unknown until
 /// a pass renders or repairs something. Returns whether they are known.

@@ -8,7 +8,7 @@ use crate::object::{Gvk, Object, ObjectId};
 use crate::plan::stamp::{Stamped, stamp_all};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observed::Observed;
 
 /// How to treat an object whose kind the API server does not serve.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use crate::mask::Secrets;
 use crate::reconcile::blocking::off;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::observed::Observed;
 use crate::reconcile::observe::values::id;
+use crate::reconcile::observed::Observed;
 use crate::reconcile::value_layers::{SourcesSize, content, lay_over, resource, whole};
 
 /// Reads all values of the release, including those of its sources. After that, the content of Secrets is masked.

@@ -8,7 +8,7 @@ use crate::plan::situation::{RevisionKind, Situation, newest_operation};
 use crate::plan::{Verb, status, unknown_hooks};
 use crate::reconcile::context::Context;
 use crate::reconcile::notify::{event, is_news};
-use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observed::Observed;
 use crate::release::record::{RecordError, Status};
 
 /// The maximum number of events about single objects that one pass sends.

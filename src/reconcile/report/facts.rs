@@ -4,7 +4,7 @@ use super::done::Done;
 use crate::plan::Verb;
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observed::Observed;
 use crate::release::secret::Revision;
 
 /// After this many failed passes in a row, with pauses of half a minute between them, the status reports an outage of

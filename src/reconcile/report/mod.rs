@@ -10,7 +10,7 @@ pub mod status;
 use super::context::Context;
 use super::error::Error;
 use super::notify::event;
-use super::observe::observed::Observed;
+use super::observed::Observed;
 use super::report::next::Next;
 use crate::plan::Verb;
 use crate::plan::hooks::has_deletion_hooks;

@@ -9,7 +9,7 @@ use crate::plan::{Verb, attempts};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
 use crate::reconcile::observe::lookups;
-use crate::reconcile::observe::observed::Observed;
+use crate::reconcile::observed::Observed;
 use crate::reconcile::operations::OperationsReport;
 use crate::reconcile::queue::with_jitter;
 

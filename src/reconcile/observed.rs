@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::dependencies::Linked;
-use super::values::Extras;
+use super::observe::dependencies::Linked;
+use super::observe::values::Extras;
 use crate::cluster::cache::{ReleaseKey, WatchKey};
 use crate::cluster::client::Cluster;
 use crate::cluster::cr::Cr;
