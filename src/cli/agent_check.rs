@@ -37,7 +37,7 @@ pub(super) fn run(args: &AgentCheckArgs) -> Result<(), CliError> {
     let tls = match (&args.tls_certificate, &args.tls_key, &args.tls_ca) {
         (Some(certificate), Some(key), Some(authorities)) => {
             let files = Tls { certificate: certificate.clone(), key: key.clone(), authorities: authorities.clone() };
-            Some(TlsFiles::read(&files).map_err(CliError)?.client())
+            Some(TlsFiles::read(&files).map_err(|error| CliError(error.to_string()))?.client())
         }
         _ => None,
     };

@@ -228,7 +228,7 @@ impl Shared {
         let name = path.strip_prefix("/v1/").unwrap_or_default();
         let answer = match Verb::read(name, &body) {
             Ok(verb) => self.obeyed(ordinal, &verb).await,
-            Err(message) => Err(Refusal { reason: Reason::Invalid, message }),
+            Err(error) => Err(Refusal { reason: Reason::Invalid, message: error.to_string() }),
         };
         match answer {
             Ok(()) => shown(200, &serde_json::to_vec(&self.database().state(ordinal)).unwrap()),

@@ -44,7 +44,7 @@ const HAND_OVER_LOOK: Duration = Duration::from_millis(200);
 pub async fn run(flags: Flags) -> Result<(), String> {
     flags.check()?;
     let listens = |error: std::io::Error| format!("the agent cannot listen: {error}");
-    let files = flags.tls().map(|tls| TlsFiles::read(&tls)).transpose()?;
+    let files = flags.tls().map(|tls| TlsFiles::read(&tls)).transpose().map_err(|error| error.to_string())?;
     let listener = TcpListener::bind(flags.listen).await.map_err(listens)?;
     let health = match flags.listen_health {
         Some(address) => Some(TcpListener::bind(address).await.map_err(listens)?),

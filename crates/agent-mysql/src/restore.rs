@@ -120,16 +120,17 @@ async fn arrive(member: &DatabaseMember, check: bool) -> Result<Report, String> 
         std::fs::create_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
     let (sender, description, first) = begin(member, &incoming).await?;
-    let (copied, version) = (description.header(VERSION)?, own_version(member).await?);
+    let header = |name: &str| description.header(name).ok_or_else(|| format!("the copy does not have {name}"));
+    let (copied, version) = (header(VERSION)?, own_version(member).await?);
     if is_older(&version, copied)? {
         return Err(format!("the copy {} has version {copied}, which is newer than {version} here", description.name));
     }
-    let before = gtid::list(description.header(STATE)?).ok_or("the copy has no position")?;
+    let before = gtid::list(header(STATE)?).ok_or("the copy has no position")?;
     let position = match description.form {
         Form::Physical => {
             unpack(member, sender, first, &arriving).await?;
             prepare(member, &arriving).await?;
-            let of_replica = description.header(ROLE)? == REPLICA;
+            let of_replica = header(ROLE)? == REPLICA;
             if of_replica {
                 take_back(member, &arriving).await?;
             }

@@ -468,7 +468,7 @@ pub async fn reload(member: &DatabaseMember) -> Result<(), Refusal> {
 /// Reads certificates and the administrator's password again. It ends no connection.
 pub async fn renew(member: &DatabaseMember) -> Result<(), Refusal> {
     if let (Some(files), Some(tls)) = (&member.tls, member.flags.tls()) {
-        files.read_again(&tls).map_err(|error| failed(&error))?;
+        files.read_again(&tls).map_err(|error| failed(&error.to_string()))?;
     }
     if member.facts(|facts| facts.running.is_none()) {
         return Ok(());

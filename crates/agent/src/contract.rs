@@ -309,10 +309,13 @@ impl Verb {
         text.expect("numbers, texts and lists are JSON")
     }
 
-    /// Reads a request. The error is a sentence.
-    pub fn read(name: &str, body: &[u8]) -> Result<Self, String> {
-        fn fields<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, String> {
-            serde_json::from_slice(body).map_err(|error| error.to_string())
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// The verb is unknown, or the body does not have its fields.
+    pub fn read(name: &str, body: &[u8]) -> Result<Self, VerbError> {
+        fn fields<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, VerbError> {
+            serde_json::from_slice(body).map_err(|error| VerbError::Fields(error.to_string()))
         }
         Ok(match name {
             "fence" => Self::Fence(fields(body)?),
@@ -321,7 +324,7 @@ impl Verb {
             "demote" => Self::Demote(fields(body)?),
             "seed" => Self::Seed(fields(body)?),
             "reload" => Self::Reload(if body.is_empty() { Reload {} } else { fields(body)? }),
-            other => return Err(format!("the verb {other:?} is unknown")),
+            other => return Err(VerbError::Unknown(other.to_owned())),
         })
     }
 
@@ -337,6 +340,17 @@ impl Verb {
         };
         Some((At { epoch, number }, data))
     }
+}
+
+/// Why a request is not an order.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VerbError {
+    /// There is no such verb.
+    #[error("the verb {0:?} is unknown")]
+    Unknown(String),
+    /// The body does not have the fields of the verb.
+    #[error("{0}")]
+    Fields(String),
 }
 
 /// When an order was decided.
@@ -426,7 +440,9 @@ impl fmt::Display for Refusal {
 
 #[cfg(test)]
 mod tests {
-    use super::{At, LONGEST, MemberState, Promote, Reason, Reload, Role, STATE, Verb, asked_while, state_while};
+    use super::{
+        At, LONGEST, MemberState, Promote, Reason, Reload, Role, STATE, Verb, VerbError, asked_while, state_while,
+    };
     use serde_json::json;
     use std::time::Duration;
 
@@ -461,7 +477,7 @@ mod tests {
             assert!(Verb::read(name, body.as_bytes()).is_err(), "{name} {body}");
         }
         for name in Verb::NAMES {
-            assert_ne!(Verb::read(name, b"1").unwrap_err(), format!("the verb {name:?} is unknown"));
+            assert!(matches!(Verb::read(name, b"1"), Err(VerbError::Fields(_))));
         }
     }
 

@@ -65,7 +65,7 @@ impl<M: Member> Answers for Routes<M> {
 
 fn verb(asked: &Asked) -> Result<Verb, String> {
     match (asked.path.strip_prefix("/v1/"), &asked.body) {
-        (Some(name), Some(body)) => Verb::read(name, body),
+        (Some(name), Some(body)) => Verb::read(name, body).map_err(|error| error.to_string()),
         (Some(_), None) => Err("the request is too large".to_owned()),
         (None, _) => Err("the path is unknown".to_owned()),
     }

@@ -70,8 +70,8 @@ pub struct Description {
 }
 
 impl Description {
-    /// A header. The error is a sentence.
-    pub fn header(&self, name: &str) -> Result<&str, String> {
-        self.headers.get(name).map(String::as_str).ok_or_else(|| format!("the copy does not have {name}"))
+    /// A header; `None` if the copy does not have it.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
     }
 }

@@ -65,9 +65,9 @@ impl<'c> Renderer<'c> {
     /// Sets values as Helm's `--set` does, such as `image.tag=1.2,replicas=3`.
     ///
     /// # Errors
-    /// Helm's text for an argument that it cannot read.
-    pub fn set(mut self, argument: &str) -> Result<Self, String> {
-        strvals::apply(argument, &mut self.values, &Mode::Typed)?;
+    /// [`ValuesError::Argument`] for an argument that cannot be read.
+    pub fn set(mut self, argument: &str) -> Result<Self, ValuesError> {
+        strvals::apply(argument, &mut self.values, &Mode::Typed).map_err(ValuesError::Argument)?;
         Ok(self)
     }
 

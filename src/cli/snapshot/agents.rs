@@ -50,7 +50,7 @@ impl AgentArgs {
             (Some(certificate), Some(key), Some(authorities)) => {
                 let files =
                     Tls { certificate: certificate.clone(), key: key.clone(), authorities: authorities.clone() };
-                Some(TlsFiles::read(&files).map_err(CliError)?.client())
+                Some(TlsFiles::read(&files).map_err(|error| CliError(error.to_string()))?.client())
             }
             _ => None,
         };

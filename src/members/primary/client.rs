@@ -33,7 +33,7 @@ pub enum Failed {
 
 impl Agents {
     /// For agents of `https` with these certificates, or for those of `http`. The error says which certificate is wrong.
-    pub fn new(tls: Option<&Tls>) -> Result<Self, String> {
+    pub fn new(tls: Option<&Tls>) -> Result<Self, tls::TlsError> {
         let config = |tls: &Tls| {
             let identity = tls.identity.as_ref().map(|(chain, key)| (chain.as_slice(), key.as_slice()));
             tls::client_of_pem(&tls.ca, identity)

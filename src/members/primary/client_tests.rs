@@ -51,7 +51,7 @@ async fn an_order_has_the_time_that_it_gives() {
 fn certificates_that_cannot_be_used_are_named() {
     let error = |ca: &str, identity: Option<(&str, &str)>| {
         let identity = identity.map(|(chain, key)| (chain.into(), key.into()));
-        Agents::new(Some(&Tls { ca: ca.into(), identity })).err().unwrap()
+        Agents::new(Some(&Tls { ca: ca.into(), identity })).err().unwrap().to_string()
     };
     assert_eq!(error("-----BEGIN X", None), "ca.crt has no certificate");
     let wrong = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";

@@ -130,7 +130,7 @@ impl RedisMember {
     /// Reads the volume.
     pub fn new(settings: Settings) -> Result<Self, String> {
         let text = |error: io::Error| error.to_string();
-        let tls = settings.tls.as_ref().map(TlsFiles::read).transpose()?;
+        let tls = settings.tls.as_ref().map(TlsFiles::read).transpose().map_err(|error| error.to_string())?;
         let volume = Volume::new(&settings.volume);
         volume.sweep().map_err(text)?;
         let mut facts = Facts { obeyed: volume.obeyed().map_err(text)?, ..Facts::default() };

@@ -262,7 +262,7 @@ pub async fn demote(member: &RedisMember, within: Duration) -> Result<(), Refusa
 /// Reads certificates and passwords again.
 async fn reload(member: &RedisMember) -> Result<(), Refusal> {
     if let (Some(files), Some(tls)) = (&member.tls, &member.settings.tls) {
-        files.read_again(tls).map_err(|error| failed(&error))?;
+        files.read_again(tls).map_err(|error| failed(&error.to_string()))?;
     }
     let Some(server) = member.facts(|facts| facts.running.clone()) else { return Ok(()) };
     let clients = secret(&member.settings.password).map_err(|error| failed(&error))?;

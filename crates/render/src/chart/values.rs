@@ -6,7 +6,7 @@ use crate::template::yaml;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// A values file that is not valid.
+/// A values file, or an argument that sets values, that is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum ValuesError {
     /// The text after a `---` is neither white space nor a comment.
@@ -15,6 +15,9 @@ pub enum ValuesError {
     /// A document is not YAML, or not a mapping.
     #[error("cannot unmarshal yaml document: {0}")]
     Document(String),
+    /// An argument as of `--set` that cannot be read; Helm's text.
+    #[error("{0}")]
+    Argument(String),
 }
 
 /// Reads all documents of a values file and merges them.
