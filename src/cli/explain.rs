@@ -1,11 +1,18 @@
 //! `tillerman explain`: the values of a chart as a table.
 
+use crate::chart::Chart;
 use crate::cli::common::error::CliError;
 use crate::cli::common::streams::print;
+use crate::cli::common::values::layers::{SourceObjects, layers};
+use crate::cli::common::values::paths::joined;
+use crate::cli::common::values::rows::Describer;
 use crate::cli::common::values_files;
 use crate::crd::{self, CrdSettings};
+use crate::render::Options;
+use crate::render::provenance::ValueTrace;
 use crate::template::yaml;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -28,6 +35,8 @@ struct Row {
     kind: String,
     default: Option<Value>,
     about: String,
+    /// The file and the line of the default.
+    place: Option<String>,
 }
 
 /// The widest that a default is shown in the table, in characters.
@@ -40,6 +49,10 @@ pub fn run(args: &ExplainArgs) -> Result<(), CliError> {
     let types = crd::types(&chart, CrdSettings::default(), &evidence).map_err(CliError)?;
     let mut rows = Vec::new();
     walk(&types.schema, Some(&crd::plain(&Value::Object(types.defaults().clone()))), "", &mut rows);
+    let places = places(&chart)?;
+    for row in &mut rows {
+        row.place = places.get(&row.path).cloned();
+    }
     if let Some(below) = &args.below {
         let inside = format!("{below}.");
         rows.retain(|row| row.path == *below || row.path.starts_with(&inside));
@@ -56,6 +69,15 @@ pub fn run(args: &ExplainArgs) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Where the chart and its dependencies give each default, by the path of the value.
+fn places(chart: &Chart) -> Result<BTreeMap<String, String>, CliError> {
+    let layers = layers(&json!({}), None, Vec::new(), &SourceObjects::new(), Vec::new())?;
+    let trace = ValueTrace::new(chart, &layers.given, &Options::for_a_look()).map_err(CliError::new)?;
+    let mut describer = Describer::new(&trace, &layers);
+    let all = trace.values().map_err(CliError::new)?;
+    Ok(all.iter().map(|value| (joined(&value.path), describer.describe(&value.path, &value.origin).place)).collect())
+}
+
 fn walk(schema: &Value, default: Option<&Value>, path: &str, rows: &mut Vec<Row>) {
     for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
@@ -67,7 +89,7 @@ fn walk(schema: &Value, default: Option<&Value>, path: &str, rows: &mut Vec<Row>
             // The definition's descriptions name the default; here it has a column.
             let named = format!("Default: {}", shown(default.as_ref()));
             let about = about.strip_suffix(&named).map_or(&*about, str::trim_end).to_owned();
-            rows.push(Row { path: path.clone(), kind: kind(schema), default, about });
+            rows.push(Row { path: path.clone(), kind: kind(schema), default, about, place: None });
         }
         walk(schema, default, &path, rows);
     }
@@ -125,7 +147,6 @@ fn markdown(rows: &[Row]) -> String {
 }
 
 fn as_json(rows: &[Row]) -> Value {
-    let row =
-        |row: &Row| json!({"value": row.path, "type": row.kind, "default": row.default, "description": row.about});
+    let row = |row: &Row| json!({"value": row.path, "type": row.kind, "default": row.default, "description": row.about, "place": row.place});
     Value::Array(rows.iter().map(row).collect())
 }
