@@ -30,6 +30,8 @@ pub enum Effect {
     Rolls,
     /// The new chart does not know a value of the custom resource.
     Unknown,
+    /// No custom resource had an object of this kind, so the operator may lack rights.
+    NewKind,
     /// Fields of an object change.
     Changed,
     /// An object is created.
@@ -64,6 +66,7 @@ impl Effect {
             Self::ServiceType => "service type",
             Self::SetRolls | Self::Rolls => "rolls",
             Self::Unknown => "unknown value",
+            Self::NewKind => "new kind",
             Self::Changed => "changed",
             Self::Created => "created",
             Self::LeftBehind => "left behind",
@@ -88,6 +91,9 @@ impl Effect {
             Self::SetRolls => "replaces its pods, one after the other",
             Self::Rolls => "replaces its pods",
             Self::Unknown => "has a value that the new chart does not know",
+            Self::NewKind => {
+                "is a kind that no release has now: the operator needs rights for it, which `tillerman rbac` prints"
+            }
             Self::Changed => "changes",
             Self::Created => "is created",
             Self::LeftBehind => "is no longer in the chart, and stays",

@@ -15,6 +15,7 @@ use crate::reconcile::offline::{OfflineRendering, OfflineSettings, PlainResource
 use crate::release::owner::Owner;
 use crate::render::Capabilities;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,6 +28,10 @@ pub struct CaseResult {
     pub by_chance: Vec<(FleetSubject, String)>,
     /// Facts that a reader has to know, equal for many custom resources.
     pub notes: Vec<String>,
+    /// The kinds of its objects now.
+    kinds_now: BTreeSet<Gvk>,
+    /// The kinds of its objects then.
+    kinds_then: BTreeSet<Gvk>,
 }
 
 /// Renders and compares all, in their order.
@@ -47,7 +52,27 @@ pub fn all(cases: &[FleetCase], capabilities: &Capabilities) -> Vec<CaseResult> 
         threads.into_iter().flat_map(|thread| thread.join().expect("a comparison does not panic")).collect()
     });
     done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, result)| result).collect()
+    let mut done: Vec<CaseResult> = done.into_iter().map(|(_, result)| result).collect();
+    new_kinds(&mut done);
+    done
+}
+
+/// Enters the kinds of objects that no custom resource has now: the operator may lack the rights for them.
+fn new_kinds(done: &mut [CaseResult]) {
+    let known: BTreeSet<Gvk> = done.iter().flat_map(|result| &result.kinds_now).cloned().collect();
+    if known.is_empty() {
+        return;
+    }
+    for CaseResult { entries, kinds_then, .. } in done {
+        for gvk in kinds_then.difference(&known) {
+            let (group, kind) = (gvk.group.to_string(), gvk.kind.to_string());
+            let subject = FleetSubject { group, kind, ..FleetSubject::default() };
+            let effect = Effect::NewKind;
+            entries
+                .entries
+                .push((FleetEntry { effect, subject, path: String::new(), before: None, after: None }, None));
+        }
+    }
 }
 
 /// A rendering with the content that is compared.
@@ -122,6 +147,10 @@ fn compared(
         let is_orphan = switches.is_ok_and(|switches| switches.deletion_policy == DeletionPolicy::Orphan);
         now.drawing.objects.iter_mut().for_each(|object| object.is_kept |= is_orphan);
     }
+    let kinds = |side: &Option<Rendered>| -> BTreeSet<Gvk> {
+        side.iter().flat_map(|side| &side.drawing.objects).map(|object| object.id.gvk.clone()).collect()
+    };
+    (result.kinds_now, result.kinds_then) = (kinds(&now), kinds(&then));
     let drawing = |side: Option<Rendered>| side.map(|side| side.drawing).unwrap_or_default();
     let compared = compare(drawing(now), drawing(then));
     let may_recreate = case.then.as_ref().is_some_and(|(cr, _)| is_allowed(&cr.annotations, false));
