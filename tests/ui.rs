@@ -46,7 +46,7 @@ impl PageSource for Rows {
         })
     }
     fn operator(&self) -> Answer<'_, ClusterData> {
-        Box::pin(async { Ok(ClusterData { document: json!({"checks": []}), namespace: None }) })
+        Box::pin(async { Ok(ClusterData { document: json!({"checks": []}), ..ClusterData::default() }) })
     }
     fn rollouts(&self) -> Answer<'_, ClusterData> {
         Box::pin(async { Ok(ClusterData::default()) })

@@ -45,6 +45,8 @@ pub enum Subject {
     Fleet,
     /// One of them.
     Release(ReleaseName),
+    /// The roll-outs of charts.
+    Rollouts,
 }
 
 /// The answer that a path means.
@@ -82,6 +84,7 @@ impl Route {
             ["script.js"] => Self::Script,
             ["icon.svg"] => Self::Icon,
             ["follow", "fleet"] => Self::Follow(Subject::Fleet),
+            ["follow", "rollouts"] => Self::Follow(Subject::Rollouts),
             ["follow", "release", kind, namespace, name] => {
                 Self::Follow(Subject::Release(ReleaseName::of(kind, namespace, name)?))
             }
@@ -145,6 +148,7 @@ impl Subject {
     pub fn link(&self) -> String {
         match self {
             Self::Fleet => "/follow/fleet".to_owned(),
+            Self::Rollouts => "/follow/rollouts".to_owned(),
             Self::Release(name) => format!("/follow/release/{}", name.path()),
         }
     }

@@ -125,11 +125,13 @@ impl Pages {
     }
 
     /// The page of roll-outs, from reports as `tillerman status --rollouts` reads them.
-    pub fn rollouts(&self, document: &Value, namespace: Option<&str>) -> String {
+    pub fn rollouts(&self, document: &Value, namespace: Option<&str>, version: u64) -> String {
         let frame = Frame {
             title: "Roll-outs".to_owned(),
             section: "rollouts",
             command: format!("tillerman status --rollouts {}", place(namespace)),
+            follow: Subject::Rollouts.link(),
+            version,
             ..Frame::default()
         };
         self.page("rollouts.html", &frame, &json!({"namespace": namespace}), &bounded(ReleaseScreen::Next, document))
@@ -403,7 +405,7 @@ mod tests {
         assert_harmless(&Pages::default().message("Error", HOSTILE));
         let report = json!({"chart": HOSTILE, "phase": HOSTILE, "failures": [HOSTILE], "leftOut": [HOSTILE], "withdrawn": HOSTILE});
         let rollouts = json!({"rollouts": [{"kind": HOSTILE, "report": report}]});
-        assert_harmless(&Pages::default().rollouts(&rollouts, Some(HOSTILE)));
+        assert_harmless(&Pages::default().rollouts(&rollouts, Some(HOSTILE), 1));
         let check = json!({"check": HOSTILE, "result": HOSTILE, "message": HOSTILE, "remedy": HOSTILE});
         assert_harmless(&Pages::default().operator(&json!({"checks": [check]}), Some(HOSTILE)));
     }

@@ -85,7 +85,7 @@ impl<S: PageSource> Site<S> {
                 self.pages.operator(&found.document, found.namespace.as_deref())
             }),
             Some(Route::Rollouts) => self.html(self.source.rollouts().await, |found| {
-                self.pages.rollouts(&found.document, found.namespace.as_deref())
+                self.pages.rollouts(&found.document, found.namespace.as_deref(), found.version)
             }),
             Some(Route::Follow(subject)) => self.follow(subject, query).await,
             None => self.message(404, "This page does not exist."),

@@ -47,6 +47,8 @@ pub struct ClusterData {
     pub document: Value,
     /// Its namespace; `None` for all.
     pub namespace: Option<String>,
+    /// The number of the last change that it contains, of a page that is kept up to date.
+    pub version: u64,
 }
 
 /// Provides the data of the pages. It is read when a page is requested, and only then.

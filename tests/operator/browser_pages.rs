@@ -25,7 +25,7 @@ fn axe() -> String {
 }
 
 /// A namespace with releases, one of which fails, and its page.
-fn fleet(test: &str) -> (Space, crate::harness::Operator, Ui, Browser) {
+pub fn fleet(test: &str) -> (Space, crate::harness::Operator, Ui, Browser) {
     let space = Space::new(test);
     let operator = space.operator(&space.watches(&[("Web", "web")]), &[]);
     for number in 0..8 {
@@ -83,7 +83,8 @@ fn a_release_that_fails_is_found_its_cause_is_read_and_its_next_change_is_seen()
     browser.wait_text("table", "spec.greeting");
 }
 
-fn origin(ui: &Ui) -> &str {
+/// The address of a page without the token.
+pub fn origin(ui: &Ui) -> &str {
     ui.link.split("/?").next().unwrap()
 }
 

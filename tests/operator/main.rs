@@ -9,6 +9,7 @@ mod attempts;
 mod bad_input;
 mod before_deletion;
 mod browser_pages;
+mod browser_scenarios;
 mod chaos;
 mod clusters;
 mod commands;

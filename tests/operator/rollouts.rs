@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// A chart whose objects say which version of it made them. Version 2 takes no text as `size`, and does not work with `fails`.
-fn chart(space: &Space, version: &str, more: &str) -> PathBuf {
+pub fn chart(space: &Space, version: &str, more: &str) -> PathBuf {
     let folder = space.dir().join("charts/app");
     std::fs::create_dir_all(folder.join("templates")).unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
@@ -19,10 +19,10 @@ fn chart(space: &Space, version: &str, more: &str) -> PathBuf {
 }
 
 /// What makes a new version fail where a custom resource says so: an object that the API server refuses.
-const BROKEN: &str = "{{- if eq .Values.fails .Chart.Version }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  \
+pub const BROKEN: &str = "{{- if eq .Values.fails .Chart.Version }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  \
                       name: {{ .Release.Name }}-NOT-ALLOWED\n{{- end }}\n";
 
-fn operator(space: &Space, chart: &Path, rollout: &Value, more: &str) -> Operator {
+pub fn operator(space: &Space, chart: &Path, rollout: &Value, more: &str) -> Operator {
     let text = format!(
         "- group: test.tillerman.dev\n  version: v1\n  kind: Web\n  chart: {}\n  rollout: {rollout}\n{more}",
         chart.display()
@@ -44,7 +44,7 @@ fn progress(space: &Space) -> Result<Value, String> {
         .ok_or_else(|| "no report".to_owned())
 }
 
-fn wait_progress(space: &Space, chart: &str, phase: &str, counts: &Value) -> Value {
+pub fn wait_progress(space: &Space, chart: &str, phase: &str, counts: &Value) -> Value {
     eventually(&format!("the roll-out of {chart} is {phase}, {counts}"), || {
         let said = progress(space)?;
         let fits = counts.as_object().unwrap().iter().all(|(field, count)| said[field] == *count);

@@ -115,6 +115,11 @@ impl Browser {
         self.command("Emulation.setDeviceMetricsOverride", &params);
     }
 
+    /// Runs no script of the pages that are opened from now.
+    pub fn without_scripts(&self) {
+        self.command("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
+    }
+
     /// Lets pages see that the user prefers a colour scheme: `dark` or `light`.
     pub fn prefer(&self, scheme: &str) {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);

@@ -1,7 +1,9 @@
 //! How far the roll-outs of charts are, from the Secrets in which an operator keeps the charts: what `tillerman status --rollouts` and the page
 //! of roll-outs show.
 
+use std::borrow::Borrow;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -20,11 +22,10 @@ pub async fn look(namespace: &str, cluster: &Cluster) -> Result<String, CliError
     }))
 }
 
-/// The same as a document.
-pub async fn document(namespace: &str, cluster: &Cluster) -> Result<Value, CliError> {
-    let secrets = secrets(namespace, cluster).await?;
+/// The roll-outs in Secrets, of which only the metadata is read, as a document.
+pub fn document(secrets: &[Arc<Value>]) -> Value {
     let entry = |(kind, _, report): (&str, &str, Value)| json!({"kind": kind, "report": report});
-    Ok(json!({"rollouts": reports(&secrets).into_iter().map(entry).collect::<Vec<_>>()}))
+    json!({"rollouts": reports(secrets).into_iter().map(entry).collect::<Vec<_>>()})
 }
 
 async fn secrets(namespace: &str, cluster: &Cluster) -> Result<Vec<Value>, CliError> {
@@ -33,11 +34,11 @@ async fn secrets(namespace: &str, cluster: &Cluster) -> Result<Vec<Value>, CliEr
 }
 
 /// The newest report of each kind, with the kind and the time of its Secret.
-fn reports(secrets: &[Value]) -> Vec<(&str, &str, Value)> {
+fn reports<S: Borrow<Value>>(secrets: &[S]) -> Vec<(&str, &str, Value)> {
     let mut reports: Vec<(&str, &str, Value)> = secrets
         .iter()
         .filter_map(|secret| {
-            let metadata = secret.get("metadata")?;
+            let metadata = secret.borrow().get("metadata")?;
             let annotation = |name: &str| metadata.get("annotations")?.get(name)?.as_str();
             let report = serde_json::from_str(annotation(names::ROLLOUT)?).ok()?;
             Some((annotation(names::KEPT_CHART_KIND)?, metadata.get("creationTimestamp")?.as_str()?, report))

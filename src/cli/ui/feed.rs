@@ -1,4 +1,4 @@
-//! The custom resources of a page that somebody looks at, kept up to date by watches.
+//! The objects of a page that somebody looks at, kept up to date by watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,16 +26,18 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 /// The kind, the namespace and the name of a custom resource.
 type RowKey = (String, String, String);
 
-/// What a feed keeps of a custom resource.
+/// What a feed keeps of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     /// The facts of a row.
     Summary,
     /// All of it.
     Whole,
+    /// Its metadata: of a Secret, nothing else is kept.
+    Metadata,
 }
 
-/// The custom resources that a watch sees.
+/// The objects that a watch sees.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     /// Their kind.
@@ -44,6 +46,8 @@ pub(super) struct Watched {
     pub namespace: Option<String>,
     /// Only this name.
     pub name: Option<String>,
+    /// Only objects with this label.
+    pub label: Option<&'static str>,
 }
 
 /// The state of a feed.
@@ -159,7 +163,7 @@ async fn run(watched: Watched, mut sink: FeedSink, cluster: Cluster, stop: Cance
         None => api,
     };
     let field = watched.name.map(|name| format!("metadata.name={name}"));
-    let selection = Selection { labels: None, fields: field.as_deref() };
+    let selection = Selection { labels: watched.label, fields: field.as_deref() };
     let manner = Manner { streaming: true, back: cluster.back() };
     if watch_selected(api, selection, manner, &mut sink, &stop).await == End::Gone {
         sink.blind("the API server does not serve it".to_owned());
@@ -185,13 +189,16 @@ impl FeedSink {
     fn kept(&self, mut object: DynamicObject) -> Value {
         // They are large, and nobody reads them here.
         object.metadata.managed_fields = None;
+        if self.keep == Keep::Metadata {
+            object.data = Value::Null;
+        }
         let mut cr = serde_json::to_value(&object).unwrap_or_default();
         let gvk = &self.resource.gvk;
         cr["apiVersion"] = gvk.api_version().into();
         cr["kind"] = Value::from(&*gvk.kind);
         match self.keep {
             Keep::Summary => summary(&self.resource, &cr),
-            Keep::Whole => cr,
+            Keep::Whole | Keep::Metadata => cr,
         }
     }
 }

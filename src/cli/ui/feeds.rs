@@ -17,6 +17,8 @@ const MOST: usize = 32;
 pub(super) enum FeedKey {
     /// All custom resources of a namespace, or of all.
     Fleet(Option<String>),
+    /// The charts that the operator of a namespace keeps.
+    Rollouts(String),
     /// One custom resource: kind, namespace and name.
     One(String, String, String),
 }

@@ -27,7 +27,8 @@ use crate::cli::common::target::Target;
 use crate::cli::common::values::live::{kind_of, layers_of, subject};
 use crate::cli::common::values::rows::{Describer, rows_json};
 use crate::cluster::client::Cluster;
-use crate::cluster::discovery::Discovery;
+use crate::cluster::discovery::{Discovery, Resource};
+use crate::names::KEPT_CHART_OF;
 use crate::object::Gvk;
 use crate::object::conditions::{Condition, Conditions};
 use crate::render::Options;
@@ -103,7 +104,7 @@ impl LiveSource {
         }
         self.discovery.refresh().await.map_err(|e| line(&e.whole()))?;
         let kinds = self.wanted.find(namespace.as_deref(), &self.cluster, &self.discovery).await.map_err(|e| e.0)?;
-        let watched = |resource| Watched { resource, namespace: namespace.clone(), name: None };
+        let watched = |resource| Watched { resource, namespace: namespace.clone(), name: None, label: None };
         let start = || Feed::start(Keep::Summary, kinds.into_iter().map(watched).collect(), &self.cluster);
         Ok(self.feeds.get_or_start(key, start))
     }
@@ -128,8 +129,17 @@ impl LiveSource {
             target.id.name.to_string(),
         );
         let name = Some(target.id.name.to_string());
-        let watched = Watched { resource: Arc::clone(&target.resource), namespace, name };
+        let watched = Watched { resource: Arc::clone(&target.resource), namespace, name, label: None };
         self.feeds.get_or_start(key, || Feed::start(Keep::Whole, vec![watched], &self.cluster))
+    }
+
+    /// The feed of roll-outs, and its namespace.
+    fn rollouts_feed(&self) -> (Arc<Feed>, String) {
+        let namespace = self.only_namespace.as_ref().unwrap_or(&self.own_namespace).clone();
+        let resource = Arc::new(Resource::secrets());
+        let watched = Watched { resource, namespace: Some(namespace.clone()), name: None, label: Some(KEPT_CHART_OF) };
+        let start = || Feed::start(Keep::Metadata, vec![watched], &self.cluster);
+        (self.feeds.get_or_start(FeedKey::Rollouts(namespace.clone()), start), namespace)
     }
 
     async fn release_data(&self, name: &ReleaseName, screen: ReleaseScreen) -> Result<ReleaseData, String> {
@@ -283,15 +293,21 @@ impl PageSource for LiveSource {
             let kinds = kinds.transpose().map_err(|e| e.0)?;
             let place = self.only_namespace.as_deref();
             check(kinds.as_deref(), place, &self.cluster, &self.discovery, &mut checks).await;
-            Ok(ClusterData { document: checks.document(), namespace: self.only_namespace.clone() })
+            Ok(ClusterData { document: checks.document(), namespace: self.only_namespace.clone(), version: 0 })
         })
     }
 
     fn rollouts(&self) -> Answer<'_, ClusterData> {
         Box::pin(async move {
-            let namespace = self.only_namespace.as_ref().unwrap_or(&self.own_namespace);
-            let document = rollouts::document(namespace, &self.cluster).await.map_err(|e| e.0)?;
-            Ok(ClusterData { document, namespace: Some(namespace.clone()) })
+            let (feed, namespace) = self.rollouts_feed();
+            feed.ready().await?;
+            let version = feed.version();
+            match feed.notes().pop() {
+                Some(note) => Err(note),
+                None => {
+                    Ok(ClusterData { document: rollouts::document(&feed.rows()), namespace: Some(namespace), version })
+                }
+            }
         })
     }
 
@@ -299,6 +315,7 @@ impl PageSource for LiveSource {
         Box::pin(async move {
             Ok(match subject {
                 Subject::Fleet => self.fleet_feed().await?.0.follow(),
+                Subject::Rollouts => self.rollouts_feed().0.follow(),
                 Subject::Release(name) => self.feed_of(&self.target(&name).await?).follow(),
             })
         })
