@@ -137,7 +137,7 @@ test: protoc ## all tests: format, lints, unit, case, conformance, chart-source,
 
 .PHONY: test-full
 test-full: protoc ## the same, and the slow parts: comparison with the real helm-operator, faults, traces, the operator as a pod on a real node, demos
-	$(XTASK) $(MOST) upgrade mysql peer signatures reproducible gitops faults traces node walk demo
+	$(XTASK) $(MOST) fleet upgrade mysql peer signatures reproducible gitops faults traces node walk demo
 
 .PHONY: ci
 ci: ## the tests of continuous integration: `make test` with CI=true
@@ -171,8 +171,8 @@ chaos: build build-agent ## the operator killed before each step of clusters of 
 chaos-databases: build build-agent ## faults in clusters of MariaDB and etcd on a real node while clients write, three seeds of ten minutes each (root on Linux)
 	CHAOS_SECONDS=$(CHAOS_SECONDS) $(if $(CHAOS_SEED),CHAOS_SEEDS=$(CHAOS_SEED)) tests/chaos/run.sh $(BIN) $(BIN)-agent
 
-.PHONY: format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent upgrade mysql backup peer faults traces walk
-format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent upgrade mysql backup peer faults traces walk: protoc ## (each also alone) one part of `make test`
+.PHONY: format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent fleet upgrade mysql backup peer faults traces walk
+format lint library unit types documents sources alerts cluster conformance instructions lint-charts rights members agent fleet upgrade mysql backup peer faults traces walk: protoc ## (each also alone) one part of `make test`
 	$(XTASK) $@
 
 # How long each target runs, and which of them.

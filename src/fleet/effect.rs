@@ -12,6 +12,8 @@ pub enum Effect {
     Fails,
     /// The definition of the new chart refuses the custom resource.
     Refused,
+    /// The API server refuses an object.
+    Denied,
     /// An object is deleted, and data with it.
     LosesData,
     /// An object is deleted.
@@ -58,6 +60,7 @@ impl Effect {
         match self {
             Self::Fails => "fails",
             Self::Refused => "refused",
+            Self::Denied => "denied",
             Self::LosesData => "loses data",
             Self::Deleted => "deleted",
             Self::Stuck => "immutable",
@@ -80,6 +83,7 @@ impl Effect {
         match self {
             Self::Fails => "can no longer be rendered",
             Self::Refused => "is refused by the definition that `tillerman crd` makes of the new chart",
+            Self::Denied => "is refused by the API server",
             Self::LosesData => "is deleted, and everything in it is lost",
             Self::Deleted => "is deleted",
             Self::Stuck => {

@@ -92,7 +92,7 @@ impl PlainResource {
     }
 
     /// The owner that the objects of its release get.
-    fn owner(&self, kind: &Kind, chart: &Chart) -> Owner {
+    pub fn owner(&self, kind: &Kind, chart: &Chart) -> Owner {
         let target = kind.placement.target.as_deref().map(Arc::from);
         let settings = ReleaseSettings { suffix: &kind.release_suffix, namespace: target.as_ref() };
         let said = |name: &str| self.annotations.get(name).map(|text| &**text);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use kube::Config;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::apply::objects::{Objects, Tried};
 use super::charts::{Loaded, Served};
@@ -38,6 +38,7 @@ use crate::plan::crds::CrdAction;
 use crate::plan::hooks::HookEvent;
 use crate::plan::situation::{RevisionKind, Situation, newest_operation, operation};
 use crate::plan::{Desired, Plan, PlanStep, Verb, plan};
+use crate::telemetry::metrics::Metrics;
 use crate::template::yaml;
 
 /// How long the caches may take to know the release.
@@ -134,65 +135,119 @@ pub struct ObjectChange {
     pub is_mark: bool,
 }
 
-/// Asks for the work of the next pass.
+/// Asks for the work of the next pass over one custom resource.
 ///
 /// # Errors
 /// A sentence: the API server cannot be used, or the custom resource does not exist.
 pub async fn preview(wanted: PreviewTarget, config: Config) -> Result<Preview, String> {
-    let tasks = Tasks::new(CancellationToken::new());
-    let _end = tasks.stop().clone().drop_guard();
-    let number = wanted.kinds.iter().position(|kind| kind.gvk == wanted.gvk);
-    let number = number.ok_or_else(|| format!("watches.yaml does not have the kind {}", wanted.gvk))?;
-    let mut notes = Vec::new();
-    let kinds = wanted.kinds.iter().cloned().map(|kind| as_asked(kind, &wanted.gvk, &mut notes)).collect();
-    let mut namespaces = vec![wanted.namespace.clone(), wanted.release_namespace.clone()];
+    let PreviewTarget { kinds, gvk, chart, namespace, name, release_namespace, changed } = wanted;
+    let mut namespaces = vec![namespace.clone(), release_namespace];
     namespaces.retain(|namespace| !namespace.is_empty());
     namespaces.dedup();
-    let settings = ControllerSettings {
-        kinds,
-        namespaces,
-        scope: scope::Scope::Any,
-        workers: 1,
-        period: Duration::from_secs(3600),
-        reporter: "tillerman".to_owned(),
-        hide_overrides: true,
-        show_manifest: false,
-        drivers: Drivers::default(),
-        home: String::new(),
-        definitions: None,
-        notices: None,
-        journal: Journal::default(),
-    };
-    let controller = Controller::new(settings, config, &Arc::default(), &tasks).map_err(|e| e.to_string())?;
-    controller.cluster().fence().close();
-    let ctx = Arc::clone(controller.context());
-    if let Some(chart) = &wanted.chart {
-        let kind = ctx.kinds.get(number).kind.clone();
-        ctx.kinds.replace(number, Served::with_chart(kind, Arc::clone(chart)));
+    let asked = vec![AskedKind { gvk: gvk.clone(), chart }];
+    let previews = Previews::start(kinds, asked, namespaces, config).await?;
+    previews.of(&gvk, &namespace, &name, changed.as_ref()).await
+}
+
+/// A kind whose custom resources are asked about.
+pub struct AskedKind {
+    pub gvk: Gvk,
+    /// The chart, where it is not the one that the kind names.
+    pub chart: Option<Arc<Loaded>>,
+}
+
+/// Asks for the work of the next passes over several custom resources, one after the other, with the same caches.
+pub struct Previews {
+    ctx: Arc<Context>,
+    _controller: Controller,
+    _end: DropGuard,
+    metrics: Arc<Metrics>,
+    notes: Vec<String>,
+}
+
+impl Previews {
+    /// Starts the watches in these namespaces; in all without any.
+    ///
+    /// # Errors
+    /// A sentence: the API server cannot be used, or a kind that is asked about is not among the kinds.
+    pub async fn start(
+        kinds: Vec<Kind>,
+        asked: Vec<AskedKind>,
+        namespaces: Vec<String>,
+        config: Config,
+    ) -> Result<Self, String> {
+        let tasks = Tasks::new(CancellationToken::new());
+        let end = tasks.stop().clone().drop_guard();
+        let mut notes = Vec::new();
+        let is_asked = |kind: &Kind| asked.iter().any(|asked| asked.gvk == kind.gvk);
+        let as_it_counts = |kind: Kind| if is_asked(&kind) { as_asked(kind, &mut notes) } else { kind };
+        let settings = ControllerSettings {
+            kinds: kinds.into_iter().map(as_it_counts).collect(),
+            namespaces,
+            scope: scope::Scope::Any,
+            workers: 1,
+            period: Duration::from_secs(3600),
+            reporter: "tillerman".to_owned(),
+            hide_overrides: true,
+            show_manifest: false,
+            drivers: Drivers::default(),
+            home: String::new(),
+            definitions: None,
+            notices: None,
+            journal: Journal::default(),
+        };
+        let metrics = Arc::default();
+        let controller = Controller::new(settings, config, &metrics, &tasks).map_err(|e| e.to_string())?;
+        controller.cluster().fence().close();
+        let ctx = Arc::clone(controller.context());
+        for AskedKind { gvk, chart } in asked {
+            let number = number(&gvk, &ctx)?;
+            let served = ctx.kinds.get(number);
+            match chart {
+                Some(chart) => ctx.kinds.replace(number, Served::with_chart(served.kind.clone(), chart)),
+                None if served.is_remote() => {
+                    let _ = tokio::task::spawn_blocking(move || served.retry()).await;
+                }
+                None => {}
+            }
+        }
+        controller.discover_once().await.map_err(|e| e.whole())?;
+        controller.watch();
+        Ok(Self { ctx, _controller: controller, _end: end, metrics, notes })
     }
-    let served = ctx.kinds.get(number);
-    if served.is_remote() && wanted.chart.is_none() {
-        let _ = tokio::task::spawn_blocking(move || served.retry()).await;
+
+    /// Asks about a custom resource; about `changed` in its place.
+    ///
+    /// # Errors
+    /// A sentence: the API server cannot be used, or the custom resource does not exist.
+    pub async fn of(&self, gvk: &Gvk, namespace: &str, name: &str, changed: Option<&Value>) -> Result<Preview, String> {
+        let key = ReleaseKey { kind: number(gvk, &self.ctx)?, namespace: namespace.into(), name: name.into() };
+        let mut notes = self.notes.clone();
+        let observed = known(&key, changed, &self.ctx, &mut notes).await?;
+        Ok(Box::pin(look(observed, notes, &self.ctx)).await)
     }
-    controller.discover_once().await.map_err(|e| e.whole())?;
-    controller.watch();
-    let key =
-        ReleaseKey { kind: number, namespace: wanted.namespace.as_str().into(), name: wanted.name.as_str().into() };
-    let observed = known(&key, wanted.changed.as_ref(), &ctx, &mut notes).await?;
-    Ok(Box::pin(look(observed, notes, &ctx)).await)
+
+    /// How many requests were sent.
+    pub fn requests(&self) -> u64 {
+        self.metrics.requests_sent()
+    }
+}
+
+/// The number of a kind.
+fn number(gvk: &Gvk, ctx: &Context) -> Result<usize, String> {
+    let is_it = |number: &usize| ctx.kinds.get(*number).gvk() == gvk;
+    (0..ctx.kinds.count()).find(is_it).ok_or_else(|| format!("watches.yaml does not have the kind {gvk}"))
 }
 
 /// The kind as it counts here: a person who asks wants the newest chart, and the work as if the release were not
 /// paused.
-fn as_asked(mut kind: Kind, of: &Gvk, notes: &mut Vec<String>) -> Kind {
-    if kind.gvk == *of {
-        if kind.rollout.take().is_some() {
-            notes.push("charts of this kind are rolled out in stages: its turn may come later".to_owned());
-        }
-        if kind.switches.paused {
-            notes.push("the kind is paused in watches.yaml: the operator does nothing until the pause ends".to_owned());
-            kind.switches.paused = false;
-        }
+fn as_asked(mut kind: Kind, notes: &mut Vec<String>) -> Kind {
+    if kind.rollout.take().is_some() {
+        notes.push("charts of this kind are rolled out in stages: its turn may come later".to_owned());
+    }
+    if kind.switches.paused {
+        notes.push("the kind is paused in watches.yaml: the operator does nothing until the pause ends".to_owned());
+        kind.switches.paused = false;
     }
     kind
 }

@@ -1,6 +1,7 @@
 //! The metrics, under the names that dashboards for controller-runtime and helm-operator use.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -119,6 +120,7 @@ pub struct Metrics {
     queue_time: Family<QueueLabels, Histogram>,
     work_time: Family<QueueLabels, Histogram>,
     verbs: Family<VerbLabels, Counter>,
+    sent: AtomicU64,
     outcomes: Family<PassLabels, Counter>,
     repairs: Family<ControllerLabels, Counter>,
     events_left_out: Counter,
@@ -127,8 +129,8 @@ pub struct Metrics {
     available: Family<KindLabels, Gauge>,
     chart_usable: Family<KindLabels, Gauge>,
     away_since: Mutex<Option<Instant>>,
-    synced: std::sync::atomic::AtomicBool,
-    standby: std::sync::atomic::AtomicBool,
+    synced: AtomicBool,
+    standby: AtomicBool,
 }
 
 impl fmt::Debug for Metrics {
@@ -166,6 +168,7 @@ impl Metrics {
             queue_time: Family::new_with_constructor(buckets),
             work_time: Family::new_with_constructor(buckets),
             verbs: Family::default(),
+            sent: AtomicU64::new(0),
             outcomes: Family::default(),
             repairs: Family::default(),
             events_left_out: Counter::default(),
@@ -174,8 +177,8 @@ impl Metrics {
             available: Family::default(),
             chart_usable: Family::default(),
             away_since: Mutex::default(),
-            synced: std::sync::atomic::AtomicBool::new(false),
-            standby: std::sync::atomic::AtomicBool::new(false),
+            synced: AtomicBool::new(false),
+            standby: AtomicBool::new(false),
         };
         metrics.register();
         metrics
@@ -320,8 +323,14 @@ impl Metrics {
         text
     }
 
+    /// How many requests were sent to the API server.
+    pub fn requests_sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
     /// Counts a request; `code` is `None` if there was no answer.
     pub fn request(&self, code: Option<u16>, host: &str, method: &str, verb: &'static str) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
         let text = code.map_or_else(|| "<error>".to_owned(), |c| c.to_string());
         self.verbs.get_or_create(&VerbLabels { verb, code: text.clone() }).inc();
         let labels = RequestLabels { code: text, host: host.to_owned(), method: method.to_owned() };
@@ -337,13 +346,13 @@ impl Metrics {
 
     /// The caches are complete for the first time.
     pub fn set_synced(&self) {
-        self.synced.store(true, std::sync::atomic::Ordering::Release);
+        self.synced.store(true, Ordering::Release);
     }
 
     /// Sets whether another instance leads. An instance that waits for the lease is ready: if it were not, a rollout of
     /// a new version, which waits for the new pod before it stops the old one, would never end.
     pub fn set_standby(&self, standby: bool) {
-        self.standby.store(standby, std::sync::atomic::Ordering::Release);
+        self.standby.store(standby, Ordering::Release);
     }
 
     /// Why the operator is not ready.
@@ -352,10 +361,10 @@ impl Metrics {
         if let Some(since) = since.filter(|s| s.elapsed() > OUTAGE) {
             return Some(format!("the API server has been away for {} seconds", since.elapsed().as_secs()));
         }
-        if self.standby.load(std::sync::atomic::Ordering::Acquire) {
+        if self.standby.load(Ordering::Acquire) {
             return None;
         }
-        (!self.synced.load(std::sync::atomic::Ordering::Acquire)).then(|| "the caches are not complete yet".to_owned())
+        (!self.synced.load(Ordering::Acquire)).then(|| "the caches are not complete yet".to_owned())
     }
 
     /// Counts a pass that begins.

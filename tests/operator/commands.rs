@@ -535,7 +535,8 @@ fn a_saved_fleet_is_compared_as_the_live_one() {
     assert_eq!((live.code, offline.code), (1, 1), "{live:?} {offline:?}");
     assert_eq!(live.json(), offline.json());
     assert!(live.out.contains("app") && !live.out.contains("hunter22"), "{live:?}");
-    let is_read = |entry: &Value| ["get", "list"].contains(&entry["verb"].as_str().unwrap());
+    // The operator's own watch ends late.
+    let is_read = |entry: &Value| ["get", "list", "watch"].contains(&entry["verb"].as_str().unwrap());
     eventually("the requests are in the audit log", || {
         let entries = &space.audited()[before..];
         let own: Vec<&Value> = entries.iter().filter(|entry| entry["objectRef"]["resource"] == "webs").collect();
@@ -544,5 +545,52 @@ fn a_saved_fleet_is_compared_as_the_live_one() {
         }
         assert!(own.iter().all(|entry| is_read(entry)), "{own:?}");
         Ok(())
+    });
+}
+
+/// With `--server`, the live objects are compared with dry runs, so defaults and refusals of the API server count. Nothing is written.
+#[test]
+fn a_fleet_is_compared_by_dry_runs() {
+    let space = Space::new("fleet-server");
+    let watches = space.watches(&[("Web", "web")]);
+    let operator = space.operator(&watches, &[]);
+    for name in ["app", "shop"] {
+        space.apply("Web", name, &json!({"secret": "hunter22"}));
+        space.wait(&format!("web/{name}"), "Deployed", "True");
+    }
+    assert!(operator.stop());
+    let compare = |patch: &str| {
+        let patch = space.file("patch.yaml", patch);
+        let args =
+            ["fleet", "--server", "--qps", "200", "--watches-file", path(&watches), "--then-patch", path(&patch)];
+        run(&space, &[&args[..], &["-o", "json"]].concat())
+    };
+    let before = space.audited().len();
+    let scaled = compare("spec: {replicas: 3}");
+    assert_eq!(scaled.code, 1, "{scaled:?}");
+    let changes = scaled.json()["changes"].clone();
+    assert_eq!(changes.as_array().map(Vec::len), Some(1), "{changes}");
+    assert_eq!(changes[0]["object"]["name"], "{release}-web", "{changes}");
+    assert_eq!(changes[0]["fields"], json!([{"path": "spec.replicas", "now": "1", "then": "3", "varies": false}]));
+    assert_eq!(changes[0]["customResources"].as_array().map(Vec::len), Some(2), "{changes}");
+    let refused = compare("spec: {more: {\"not a key\": x}}");
+    assert_eq!(refused.code, 3, "{refused:?}");
+    let changes = refused.json()["changes"].clone();
+    assert_eq!(
+        (&changes[0]["effect"], &changes[0]["object"]["kind"]),
+        (&json!("denied"), &json!("ConfigMap")),
+        "{changes}"
+    );
+    assert!(!scaled.out.contains("hunter22") && !refused.out.contains("hunter22"));
+    let is_harmless = |entry: &Value| {
+        ["get", "list", "watch"].contains(&entry["verb"].as_str().unwrap())
+            || entry["requestURI"].as_str().is_some_and(|uri| uri.contains("dryRun=All"))
+    };
+    eventually("the requests are in the audit log", || {
+        let entries = &space.audited()[before..];
+        let writes = entries.iter().filter(|entry| !is_harmless(entry)).count();
+        assert_eq!(writes, 0, "{entries:?}");
+        let patches = entries.iter().filter(|entry| entry["verb"] == "patch").count();
+        if patches >= 4 { Ok(()) } else { Err(format!("{patches} dry runs")) }
     });
 }

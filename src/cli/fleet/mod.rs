@@ -1,10 +1,11 @@
-//! `tillerman fleet`: the effect of a change on many custom resources, without a dry run.
+//! `tillerman fleet`: the effect of a change on many custom resources.
 
 mod live;
 mod markdown;
 mod patch;
 mod read;
 mod report;
+mod server;
 mod sides;
 mod table;
 mod work;
@@ -63,6 +64,13 @@ pub(super) struct FleetArgs {
     /// With a live cluster: in all namespaces.
     #[arg(short = 'A', long)]
     all_namespaces: bool,
+    /// With a live cluster: compare the live objects with dry runs of the next passes, as `tillerman diff` does. Defaults, webhooks and
+    /// refusals of the API server count.
+    #[arg(long, conflicts_with = "paths")]
+    server: bool,
+    /// With --server: the average number of requests per second.
+    #[arg(long, value_name = "NUMBER", default_value_t = 10, requires = "server", value_parser = clap::value_parser!(u32).range(1..))]
+    qps: u32,
     /// How to print it.
     #[arg(short, long, value_enum, default_value = "table", hide_default_value = true, value_name = "FORMAT")]
     output: FleetFormat,
@@ -126,7 +134,7 @@ fn made(args: &FleetArgs) -> Result<FleetReport, CliError> {
     if cases.is_empty() {
         return Err(CliError(format!("there is no custom resource of {}", sides.kinds())));
     }
-    let done = work::all(&cases, &capabilities);
+    let done = if args.server { server::all(&cases, &sides, args)? } else { work::all(&cases, &capabilities) };
     Ok(FleetReport::new(&cases, done))
 }
 

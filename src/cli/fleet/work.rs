@@ -81,6 +81,13 @@ struct Rendered {
     owner: Owner,
 }
 
+/// The difference that is the custom resource itself.
+pub(super) fn of_whole(case: &FleetCase, effect: Effect, why: String) -> WithBody {
+    let (group, kind) = (case.gvk.group.to_string(), case.gvk.kind.to_string());
+    let subject = FleetSubject { group, kind, ..FleetSubject::default() };
+    (FleetEntry { effect, subject, path: String::new(), before: None, after: Some(why) }, None)
+}
+
 fn one(case: &FleetCase, capabilities: &Capabilities) -> CaseResult {
     let mut result = CaseResult::default();
     if case.is_abandoned {
@@ -96,31 +103,25 @@ fn one(case: &FleetCase, capabilities: &Capabilities) -> CaseResult {
     let then = case.then.as_ref().map(|(cr, served)| rendered(cr, served, capabilities, exists, &mut result.notes));
     result.notes.sort();
     result.notes.dedup();
-    let subject =
-        FleetSubject { group: case.gvk.group.to_string(), kind: case.gvk.kind.to_string(), ..FleetSubject::default() };
     let masks = masks([&now, &then]);
     result.entries.placeholders = placeholders(case, [&then, &now]);
-    let whole = |effect: Effect, text: String| -> WithBody {
-        let (path, before, after) = (String::new(), None, Some(text));
-        (FleetEntry { effect, subject: subject.clone(), path, before, after }, None)
-    };
     match (now, then) {
         (Some(Err(was)), Some(Err(_))) => {
             result.notes.push(format!("it can be rendered neither now nor then: {}", masks.show(&(), &was)));
         }
         (Some(Err(was)), Some(Ok(_))) => {
-            result.entries.entries.push(whole(Effect::Repaired, masks.show(&(), &was)));
+            result.entries.entries.push(of_whole(case, Effect::Repaired, masks.show(&(), &was)));
         }
-        (_, Some(Err(why))) => result.entries.entries.push(whole(Effect::Fails, masks.show(&(), &why))),
+        (_, Some(Err(why))) => result.entries.entries.push(of_whole(case, Effect::Fails, masks.show(&(), &why))),
         (Some(Err(_)) | None, None) => {}
         (now, then) => compared(case, now.and_then(Result::ok), then.and_then(Result::ok), &masks, &mut result),
     }
-    demanded(case, &subject, &mut result);
+    demanded(case, &mut result);
     result
 }
 
 /// Whether nothing that a rendering depends on changes.
-fn is_same(case: &FleetCase) -> bool {
+pub(super) fn is_same(case: &FleetCase) -> bool {
     let (Some((cr, served)), Some((new, new_served))) = (&case.now, &case.then) else { return false };
     Arc::ptr_eq(served, new_served) && cr == new
 }
@@ -164,15 +165,16 @@ fn compared(
 }
 
 /// Enters the values that the chart does not know or take then, and did now.
-fn demanded(case: &FleetCase, subject: &FleetSubject, result: &mut CaseResult) {
+pub(super) fn demanded(case: &FleetCase, result: &mut CaseResult) {
     let Some((cr, served)) = &case.then else { return };
     let was = case.now.as_ref();
     if was.is_some_and(|(was, before)| Arc::ptr_eq(before, served) && was.spec == cr.spec) {
         return;
     }
     let entry = |effect: Effect, path: String, why: Option<&str>| -> WithBody {
-        let after = why.map(str::to_owned);
-        (FleetEntry { effect, subject: subject.clone(), path, before: None, after }, None)
+        let (mut entry, body) = of_whole(case, effect, String::new());
+        (entry.path, entry.after) = (path, why.map(str::to_owned));
+        (entry, body)
     };
     let refused = was.map(|(was, before)| before.demands().refused(&was.spec)).unwrap_or_default();
     for (path, why) in served.demands().refused(&cr.spec) {

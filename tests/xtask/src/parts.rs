@@ -237,6 +237,15 @@ pub const PARTS: &[Part] = &[
         steps: agent,
     },
     Part {
+        name: "fleet",
+        about: "`tillerman fleet` between 726 charts and themselves, and where a default of them changes",
+        tools: &[],
+        release: true,
+        alone: false,
+        compiles: false,
+        steps: || released("fleet", "tests/conformance/fleet.sh"),
+    },
+    Part {
         name: "upgrade",
         about: "members of MariaDB 10.11 that become 11.8, on processes of both (root on Linux)",
         tools: &[],
