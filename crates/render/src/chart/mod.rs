@@ -58,6 +58,8 @@ pub struct Chart {
 pub struct Memory {
     /// The parsed Go templates of the chart and its dependencies, as the last rendering needed them.
     pub templates: Kept,
+    /// The compiled minijinja templates of the chart, without those of its dependencies.
+    pub jinja: Kept,
     /// The compiled schema.
     pub schema: Kept,
     /// The keys that the chart knows at the top of its values.
@@ -129,11 +131,17 @@ impl Chart {
         self.metadata.annotation(ENGINE).is_some_and(|e| e == "minijinja")
     }
 
-    /// The compiled templates of a minijinja chart, whose names start with `path`.
-    pub fn jinja(&self, path: &str) -> Result<jinja::Templates, jinja::JinjaError> {
-        let texts: Vec<_> =
-            self.templates.iter().map(|f| (format!("{path}/{}", f.name), String::from_utf8_lossy(&f.data))).collect();
-        jinja::Templates::compile(texts.iter().map(|(name, text)| (name.clone(), text.as_ref())))
+    /// The compiled templates of a minijinja chart, whose names start with `path`: those of an earlier rendering, if the
+    /// templates are the same.
+    pub fn jinja(&self, path: &str) -> Result<Arc<jinja::Templates>, jinja::JinjaError> {
+        let texts = || self.templates.iter().map(|file| (&*file.name, String::from_utf8_lossy(&file.data)));
+        self.memory.jinja.get_or_make(
+            |made: &jinja::Templates| made.are_made_of(path, texts()),
+            || {
+                let texts: Vec<_> = texts().map(|(name, text)| (format!("{path}/{name}"), text)).collect();
+                jinja::Templates::compile(texts.iter().map(|(name, text)| (name.clone(), text.as_ref())))
+            },
+        )
     }
 
     /// Whether the chart is a library, which offers `define`s and cannot be installed.

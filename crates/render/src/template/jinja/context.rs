@@ -98,7 +98,8 @@ impl Flat {
         let mut trim_next = false;
         while at < template.len() {
             let rest = &template[at..];
-            let next = ["{{", "{%", "{#"].iter().filter_map(|open| rest.find(open)).min().unwrap_or(rest.len());
+            let opens = |(at, _): &(usize, &str)| matches!(rest.as_bytes().get(at + 1), Some(b'{' | b'%' | b'#'));
+            let next = rest.match_indices('{').find(opens).map_or(rest.len(), |(at, _)| at);
             flat.text(&rest[..next], trim_next);
             at += next;
             let rest = &template[at..];

@@ -17,6 +17,7 @@ pub use context::{Misplaced, check};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
+use std::borrow::Cow;
 
 /// How many instructions one template may take.
 const FUEL: u64 = 20_000_000;
@@ -77,6 +78,15 @@ impl Templates {
             names.push(name);
         }
         Ok(Self { environment, names })
+    }
+
+    /// Whether these are compiled, in this order. The names begin with `path`.
+    pub fn are_made_of<'a>(&self, path: &str, files: impl ExactSizeIterator<Item = (&'a str, Cow<'a, str>)>) -> bool {
+        let is_it = |(name, (file, text)): (&String, (&str, Cow<'_, str>))| {
+            let below = name.strip_prefix(path).and_then(|name| name.strip_prefix('/'));
+            below == Some(file) && self.environment.get_template(name).is_ok_and(|template| template.source() == text)
+        };
+        files.len() == self.names.len() && self.names.iter().zip(files).all(is_it)
     }
 
     /// The names that the templates take from the context, with the fields they ask of them: `values.image.tag`.
@@ -259,6 +269,20 @@ mod tests {
         assert!(message.starts_with("c/templates/a.yaml:2"), "{message}");
         assert!(message.contains("values.secret + 1") && !message.contains("hunter2"), "{message}");
         assert!(render("a: {{ values.nope }}", &json!({})).unwrap_err().contains("undefined value"));
+    }
+
+    #[test]
+    fn compiled_templates_count_for_the_same_texts_alone() {
+        let made = Templates::compile([("c/a.yaml".to_owned(), "a: 1")]).unwrap();
+        let fits = |path: &str, files: &[(&str, &str)]| {
+            let files: Vec<_> = files.iter().map(|(name, text)| (*name, (*text).into())).collect();
+            made.are_made_of(path, files.into_iter())
+        };
+        assert!(fits("c", &[("a.yaml", "a: 1")]));
+        assert!(!fits("d", &[("a.yaml", "a: 1")]));
+        for files in [&[][..], &[("a.yaml", "a: 2")], &[("b.yaml", "a: 1")], &[("a.yaml", "a: 1"), ("b.yaml", "")]] {
+            assert!(!fits("c", files), "{files:?}");
+        }
     }
 
     #[test]
