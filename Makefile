@@ -10,7 +10,7 @@ UNSTRIPPED := $(OUT)/$(HOST)/release/tillerman
 # On Linux one static file at a fixed address, as Go's programs are: it needs nothing beside it, and starts a millisecond sooner.
 STATIC := $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static -C relocation-model=static)
 # Where something was built is not part of it: the same sources make the same programs in any folder.
-REMAP := $(foreach path,$(CURDIR)=/tillerman $(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo $(shell rustc --print sysroot)=/rust,--remap-path-prefix=$(path))
+PORTABLE := RUSTC_WRAPPER="$(CURDIR)/deploy/rustc.sh" SYSROOT="$(shell rustc --print sysroot)"
 
 .PHONY: help
 help: ## this list
@@ -24,7 +24,7 @@ protoc:
 # Each command names all packages and the operator: then cargo gives their dependencies the same features and the same kind of code (crates
 # below crc-fast, which can be a C library, get machine code beside bitcode), and compiles each once.
 PACKAGES := -p tillerman -p tillerman-agent-mysql -p tillerman-bench
-COMPILE := RUSTFLAGS="$$RUSTFLAGS $(STATIC) $(REMAP)" $(CARGO) build --release --target $(HOST) $(PACKAGES) --bin tillerman
+COMPILE := $(PORTABLE) RUSTFLAGS="$$RUSTFLAGS $(STATIC)" $(CARGO) build --release --target $(HOST) $(PACKAGES) --bin tillerman
 
 .PHONY: build
 build: protoc ## the operator and command line, optimised: target/tillerman

@@ -18,8 +18,9 @@ case $target in aarch64-unknown-linux-gnu)
 esac
 out=${CARGO_TARGET_DIR:-target}
 # As in the Makefile: static, and the same in any folder.
-export RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static \
---remap-path-prefix=$here=/tillerman --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$(rustc --print sysroot)=/rust"
+export RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static -C relocation-model=static"
+export RUSTC_WRAPPER=$here/deploy/rustc.sh SYSROOT
+SYSROOT=$(rustc --print sysroot)
 nice ${CARGO:-cargo} build --release --target "$target" -p tillerman -p tillerman-agent-mysql -p tillerman-bench --bin tillerman --bin tillerman-agent
 "${tools}strip" -o "$out/tillerman-$target" "$out/$target/release/tillerman"
 "${tools}strip" -o "$out/tillerman-agent-$target" "$out/$target/release/tillerman-agent"
