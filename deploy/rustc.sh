@@ -7,5 +7,5 @@ target=${CARGO_TARGET_DIR:-target}
 case $target in /*) ;; *) target=$here/$target ;; esac
 rustc=$1
 shift
-exec "$rustc" "$@" --remap-path-prefix="$here=/tillerman" --remap-path-prefix="$target=/tillerman/target" --remap-path-prefix="${CARGO_HOME:-$HOME/.cargo}=/cargo" \
-	--remap-path-prefix="${SYSROOT:-$("$rustc" --print sysroot)}=/rust"
+exec "$rustc" "$@" --remap-path-prefix="$here=/tillerman" --remap-path-prefix="$target=/tillerman/target" \
+	--remap-path-prefix="${CARGO_HOME:-$HOME/.cargo}=/cargo" --remap-path-prefix="${SYSROOT:-$("$rustc" --print sysroot)}=/rust"

@@ -250,3 +250,28 @@ fn another_version_of_a_chart_definition_is_compared() {
         assert!(printed(&output).contains(says), "{says}: {}", printed(&output));
     }
 }
+
+#[test]
+fn a_kind_of_objects_that_is_new_hurts_and_a_declaration_for_the_operator_is_not_one() {
+    let folder = Folder::new("new-kind");
+    let resources = folder.write("cr.yaml", &custom_resource("EtcdCluster", "app", "{}"));
+    let then = top().join("charts/etcd").display().to_string();
+    let now = folder.chart("etcd", ("replicas", "replicas"));
+    let templates = Path::new(&now).join("templates");
+    let is_without = |text: &str| !text.contains("kind: Members") && !text.contains("kind: PodDisruptionBudget");
+    let mut removed = 0;
+    for entry in fs::read_dir(&templates).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() && !is_without(&fs::read_to_string(&path).unwrap()) {
+            fs::remove_file(path).unwrap();
+            removed += 1;
+        }
+    }
+    assert!(removed >= 2, "{removed}");
+    let output =
+        tillerman(&["fleet", &resources, "--chart", &now, "--kind", &kind_of("EtcdCluster"), "--then-chart", &then]);
+    let text = printed(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    let new: Vec<&str> = text.lines().filter(|line| line.starts_with("new kind")).collect();
+    assert!(new.len() == 1 && new[0].contains("PodDisruptionBudget"), "{text}");
+}

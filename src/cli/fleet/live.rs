@@ -6,7 +6,6 @@ use super::sides::{FleetCase, Sides};
 use crate::chart::go_io;
 use crate::cli::common::error::CliError;
 use crate::cli::common::line::line;
-use crate::cli::common::target::resource;
 use crate::reconcile::offline::PlainResource;
 use crate::render::Capabilities;
 use crate::template::yaml;
@@ -52,9 +51,7 @@ fn listed(sides: &Sides, args: &FleetArgs) -> Result<(Vec<PlainResource>, Capabi
         discovery.refresh().await.map_err(CliError::new)?;
         let mut now = Vec::new();
         for served in &sides.now {
-            let gvk = &served.kind.gvk;
-            let word = if gvk.group.is_empty() { gvk.kind.to_string() } else { gvk.kind_group() };
-            let kind = resource(&word, discovery).await?;
+            let kind = served.resource(discovery).await?;
             let selector = served.kind.selector.as_deref().unwrap_or_default();
             let listed = if kind.namespaced && !args.all_namespaces {
                 cluster.list(&kind, &namespace, selector).await

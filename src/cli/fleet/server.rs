@@ -10,7 +10,6 @@ use super::work::{CaseResult, demanded, is_same, of_whole};
 use crate::cli::common::error::CliError;
 use crate::cli::common::line::line;
 use crate::cli::common::stored::whole_numbers;
-use crate::cli::common::target::resource;
 use crate::fleet::compare::{FleetDrawing, FleetObject, compare};
 use crate::fleet::effect::Effect;
 use crate::fleet::findings::{FleetEntry, FleetSubject, entries};
@@ -33,9 +32,7 @@ pub(super) fn all(cases: &[FleetCase], sides: &Sides, args: &FleetArgs) -> Resul
         let mut kinds: Vec<Kind> = Vec::new();
         let mut asked = Vec::new();
         for served in &sides.then {
-            let gvk = &served.kind.gvk;
-            let word = if gvk.group.is_empty() { gvk.kind.to_string() } else { gvk.kind_group() };
-            let gvk = resource(&word, discovery).await?.gvk.clone();
+            let gvk = served.resource(discovery).await?.gvk.clone();
             asked.push(AskedKind { gvk: gvk.clone(), chart: Some(Arc::new(Loaded::new(served.chart.clone()))) });
             kinds.push(Kind { gvk, ..served.kind.clone() });
         }
@@ -68,7 +65,7 @@ fn show_progress(done: usize, total: usize, took: Duration) {
 async fn one(case: &FleetCase, gvk: Option<&Gvk>, previews: &Previews) -> CaseResult {
     let mut result = CaseResult::default();
     let (Some((cr, served)), Some(gvk)) = (&case.then, gvk) else {
-        result.notes.push("it is deleted, which no dry run shows: compare without --server".to_owned());
+        result.notes.push("a dry run does not show its deletion: compare without --server".to_owned());
         return result;
     };
     if is_same(case) {

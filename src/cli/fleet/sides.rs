@@ -5,6 +5,8 @@ use super::read::custom_resources;
 use crate::chart::{Chart, go_io};
 use crate::cli::common::error::CliError;
 use crate::cli::common::kinds::kinds;
+use crate::cli::common::target::resource;
+use crate::cluster::discovery::{Discovery, Resource};
 use crate::crd::Names;
 use crate::definition::{self, ChartPlace, Fetched, KIND, Spec};
 use crate::fleet::demands::Demands;
@@ -38,6 +40,13 @@ impl FleetKind {
     pub fn is_of(&self, gvk: &Gvk) -> bool {
         let own = &self.kind.gvk;
         gvk.kind == own.kind && (own.group.is_empty() || gvk.group == own.group)
+    }
+
+    /// Its resource on an API server.
+    pub async fn resource(&self, discovery: &Discovery) -> Result<Arc<Resource>, CliError> {
+        let gvk = &self.kind.gvk;
+        let word = if gvk.group.is_empty() { gvk.kind.to_string() } else { gvk.kind_group() };
+        resource(&word, discovery).await
     }
 
     /// The values that the chart knows and takes.

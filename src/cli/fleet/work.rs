@@ -8,6 +8,7 @@ use crate::fleet::groups::CaseEntries;
 use crate::fleet::placeholders::Placeholders;
 use crate::kind::switches::DeletionPolicy;
 use crate::mask::{Masks, Secrets, Text};
+use crate::names;
 use crate::object::{Gvk, ObjectId};
 use crate::plan::immutable::is_allowed;
 use crate::rbac::kinds;
@@ -134,6 +135,12 @@ fn placeholders(case: &FleetCase, sides: [&Option<Result<Rendered, Text>>; 2]) -
     Placeholders::new(release, own)
 }
 
+/// Whether it is a document for the operator, which is never an object of the cluster.
+fn is_declaration(object: &FleetObject) -> bool {
+    let group = names::MEMBERS_API_VERSION.split('/').next();
+    object.is_hook && group == Some(&*object.id.gvk.group)
+}
+
 /// Enters the differences of two renderings.
 fn compared(
     case: &FleetCase,
@@ -149,7 +156,8 @@ fn compared(
         now.drawing.objects.iter_mut().for_each(|object| object.is_kept |= is_orphan);
     }
     let kinds = |side: &Option<Rendered>| -> BTreeSet<Gvk> {
-        side.iter().flat_map(|side| &side.drawing.objects).map(|object| object.id.gvk.clone()).collect()
+        let objects = side.iter().flat_map(|side| &side.drawing.objects);
+        objects.filter(|object| !is_declaration(object)).map(|object| object.id.gvk.clone()).collect()
     };
     (result.kinds_now, result.kinds_then) = (kinds(&now), kinds(&then));
     let drawing = |side: Option<Rendered>| side.map(|side| side.drawing).unwrap_or_default();
