@@ -4,6 +4,7 @@ use super::budget::Limits;
 use super::function::SharedHost;
 pub use super::jinja_error::JinjaError;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// The compiled templates of one chart: there are none.
@@ -15,6 +16,11 @@ impl Templates {
     pub fn compile<'a>(_: impl IntoIterator<Item = (String, &'a str)>) -> Result<Self, JinjaError> {
         let message = "the templates are written in minijinja, and this program was built without the feature `minijinja` of tillerman-render";
         Err(JinjaError { message: message.to_owned(), at: None, trace: Vec::new(), missing: None })
+    }
+
+    /// Never called, because there are no templates.
+    pub fn are_made_of<'a>(&self, _: &str, _: impl ExactSizeIterator<Item = (&'a str, Cow<'a, str>)>) -> bool {
+        match *self {}
     }
 
     /// Never called, because there are no templates.
