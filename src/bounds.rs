@@ -99,12 +99,17 @@ impl Bounds {
         Ok(())
     }
 
-    /// Reads JSON. The text shows whether it is too large, before anything is allocated.
-    pub fn json(&self, text: &str) -> Result<Value, String> {
+    /// Whether JSON is small enough. The text shows it, before anything is allocated. The error is a sentence.
+    pub fn fits(&self, text: &str) -> Result<(), String> {
         self.text(text.as_bytes())?;
         let mut measure = Measure::default();
         measure.read(text.as_bytes());
-        self.measured(&measure)?;
+        self.measured(&measure)
+    }
+
+    /// Reads JSON that [fits](Self::fits).
+    pub fn json(&self, text: &str) -> Result<Value, String> {
+        self.fits(text)?;
         serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))
     }
 
