@@ -58,8 +58,24 @@ fn settings_are_lines_and_nothing_else() {
     let given = json!({"configuration": {"max_connections": 7, "innodb-file-per-table": null, "local_infile": false, "sql_mode": "ANSI"}});
     let objects = objects(&world.render(&given));
     let map = objects.iter().find(|object| &*object.gvk.kind == "ConfigMap").unwrap();
-    let lines = "[mysqld]\ninnodb-file-per-table\nlocal_infile=OFF\nmax_connections=7\nsql_mode=ANSI\n";
-    assert_eq!(map.body["data"]["my.cnf"], lines);
+    assert_eq!(map.body["data"]["my.cnf"], format!("[mysqld]\ninnodb-file-per-table\n{INCLUDES}"));
+    assert_eq!(map.body["data"]["live.cnf"], "[mysqld]\nlocal_infile=OFF\nmax_connections=7\nsql_mode=ANSI\n");
+}
+
+/// The last line of my.cnf.
+const INCLUDES: &str = "!include /etc/mysql-configuration/live.cnf\n";
+
+#[test]
+fn only_a_setting_that_needs_it_restarts_the_pods() {
+    for flavor in ["mariadb", "mysql"] {
+        let template = |configuration: Value| {
+            let set = by_name(&json!({"flavor": flavor, "configuration": configuration}));
+            set["StatefulSet my"]["spec"]["template"].clone()
+        };
+        let before = template(json!({}));
+        assert_eq!(before, template(json!({"max-connections": 500, "sql_mode": "ANSI"})), "{flavor}");
+        assert_ne!(before, template(json!({"max_connections": 500, "back_log": 70})), "{flavor}");
+    }
 }
 
 /// What a tenant could write to reach the host, or what a commit waits for.
@@ -176,7 +192,7 @@ fn mysql_itself_is_a_flavor_and_what_it_lacks_is_refused() {
     }
     let capacity = json!({"flavor": "mysql", "configuration": {"innodb_redo_log_capacity": "1G"}});
     assert_eq!(
-        by_name(&capacity)["ConfigMap my-configuration"]["data"]["my.cnf"],
+        by_name(&capacity)["ConfigMap my-configuration"]["data"]["live.cnf"],
         "[mysqld]\ninnodb_redo_log_capacity=1G\n"
     );
     let with = |more: Value| {
@@ -184,14 +200,12 @@ fn mysql_itself_is_a_flavor_and_what_it_lacks_is_refused() {
         values.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         values
     };
-    let place = json!({"storageType": "Volume", "volume": {"path": "a/b", "claimName": "c"}});
+    let logical = json!({"storageType": "Volume", "volume": {"path": "a/b", "claimName": "c"}, "form": "Logical"});
     let mut rows = vec![
         (json!({"configuration": {"innodb_redo_log_capacity": "1G"}}), "it is not a setting of MariaDB"),
         (with(json!({"version": "8.4.3"})), "version 8.4.3 is not supported"),
         (with(json!({"version": "10.11.19"})), "version 10.11.19 is not supported"),
-        (with(json!({"backup": place})), "backups of MySQL are not supported yet"),
-        (with(json!({"backup": place, "backupOnDelete": true})), "backups of MySQL are not supported yet"),
-        (with(json!({"restore": place})), "restores of MySQL are not supported yet"),
+        (with(json!({"backup": logical})), "backup.form: Logical is not supported for MySQL"),
     ];
     let hostile = "super_read_only read_only gtid_mode enforce_gtid_consistency persisted_globals_load replicate_same_server_id \
         rpl_semi_sync_source_timeout rpl_semi_sync_source_wait_no_replica sync_binlog relay_log_recovery replica_skip_errors \
@@ -299,7 +313,7 @@ fn a_load_balancer_takes_the_addresses_that_are_named() {
     let direct = json!({"configuration": {"innodb_flush_method": "O_DIRECT"}});
     assert_eq!(
         by_name(&direct)["ConfigMap my-configuration"]["data"]["my.cnf"],
-        "[mysqld]\ninnodb_flush_method=O_DIRECT\n"
+        format!("[mysqld]\ninnodb_flush_method=O_DIRECT\n{INCLUDES}")
     );
 }
 

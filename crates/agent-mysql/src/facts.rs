@@ -76,6 +76,8 @@ pub struct AgentFacts {
     pub problem: Option<String>,
     /// Why declared databases or users are missing.
     pub undeclared: Option<String>,
+    /// Why a changed setting is not in use.
+    pub unset: Option<String>,
     /// Why certificates or passwords that were renewed are not in use.
     pub stale: Option<String>,
     /// A temporary problem: after this time the operator can give the same order again.
@@ -196,7 +198,8 @@ impl AgentFacts {
                 .or(starting)
                 .or_else(|| own.problem())
                 .or_else(|| self.stale.clone())
-                .or_else(|| self.undeclared.clone()),
+                .or_else(|| self.undeclared.clone())
+                .or_else(|| self.unset.clone()),
         }
     }
 }

@@ -8,7 +8,7 @@
 //! - [`command`]: the flags. [`program`]: the program that uses them.
 //! - [`member`]: the facts, and the connections to the database. [`facts`], [`measured`]: the parts of the state.
 //! - [`process`], [`sql`]: the database. [`keeper`], [`release`], [`hung`]: the actions of the agent without an order.
-//! - [`declared`], [`converge`], [`declare`]: databases and accounts of clients. [`renewed`]: files that have changed.
+//! - [`declared`], [`converge`], [`declare`]: databases and accounts of clients. [`renewed`], [`live`]: files that have changed.
 //! - [`metrics`]: for Prometheus. [`upgrade`]: data of another version. [`zones`]: time zones. [`scheduler`]: events of clients.
 //! - [`orders`], [`roles`]: its actions by order. [`seed`]: copies of the data.
 //! - [`events`], [`logs`]: the writes, for the program that stores them. [`restore`]: a new cluster from a copy that
@@ -28,6 +28,7 @@ pub mod flavor;
 pub mod gtid;
 pub mod hung;
 pub mod keeper;
+pub mod live;
 pub mod logs;
 pub mod measured;
 pub mod member;

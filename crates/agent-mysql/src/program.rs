@@ -15,6 +15,7 @@ use super::declare::keep_declared;
 use super::facts::Wanted;
 use super::hung::keep_answering;
 use super::keeper::{SHORT, keep_confirmed, keep_open, keep_running};
+use super::live::keep_live;
 use super::logs::give;
 use super::member::DatabaseMember;
 use super::metrics;
@@ -72,6 +73,7 @@ pub async fn run(flags: Flags) -> Result<(), String> {
     tokio::spawn(keep_scheduled(Arc::clone(&member)));
     tokio::spawn(keep_zones(Arc::clone(&member)));
     tokio::spawn(keep_renewed(Arc::clone(&member)));
+    tokio::spawn(keep_live(Arc::clone(&member)));
     tracing::info!(member = member.flags.member, "the agent answers");
     tokio::select! {
         _ = ends.recv() => {}
