@@ -103,7 +103,7 @@ node-up: ## start a real one-node cluster with pods (root on Linux)
 	tests/cluster/node-up.sh
 
 .PHONY: mysql-node
-mysql-node: build build-agent ## a cluster of MySQL 9.7 itself on pods: it grows, hands over, and its primary is killed (root on Linux)
+mysql-node: build build-agent ## a cluster of MySQL 9.7 itself on pods: it grows, hands over, its primary is killed, and it is backed up and restored (root on Linux)
 	WITH_MYSQL=yes TEST=mysql::a_cluster_of_mysql_itself TEST_ARGS=--ignored TEST_THREADS=1 tests/node/run.sh $(BIN) $(BIN)-agent
 
 .PHONY: node-down

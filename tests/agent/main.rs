@@ -4,6 +4,7 @@
 mod cluster;
 mod contract;
 mod declared;
+mod drill;
 mod fencing;
 mod full;
 mod hung;

@@ -526,24 +526,59 @@ async fn the_time_until_a_member_has_a_gibibyte() {
     }
 }
 
-/// A backup while clients write, a second one before everything is deleted, and all data again from the second.
+/// A backup while clients write and a drill of it, a second backup before everything is deleted, and all data again from the second.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_was_deleted_comes_back_from_its_last_backup_with_every_row() {
+    comes_back("mysql-backup", &json!({})).await;
+}
+
+/// The same with MySQL itself.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MySQL: make mysql-node"]
+async fn a_cluster_of_mysql_itself_comes_back_from_its_last_backup_with_every_row() {
+    comes_back("mysql-own-backup", &json!({"flavor": "mysql", "image": "localhost/mysql:9.7"})).await;
+}
+
+async fn comes_back(test: &str, of: &Value) {
     let gateway = Gateway::start();
-    let mut cluster = MySql::new("mysql-backup");
+    let mut cluster = MySql::new(test);
     gateway.tell(&cluster.namespace);
-    let place =
-        json!({"storageType": "S3", "s3": {"path": "backups/my/db", "awsSecret": "aws"}, "archiveEverySecond": 1});
-    cluster.create(&json!({"replicas": 2, "backup": place, "backupOnDelete": true}));
+    let place = json!({"storageType": "S3", "s3": {"path": "backups/my/db", "awsSecret": "aws"}, "archiveEverySecond": 1,
+        "drill": {"checks": ["SELECT 1 FROM app.t LIMIT 1"]}});
+    let with = |more: Value| {
+        let mut spec = of.clone();
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec
+    };
+    cluster.create(&with(json!({"replicas": 2, "backup": place, "backupOnDelete": true})));
     let writers = Writers::start(&[cluster.writes()], 2).await;
     writers.more(20).await;
-    cluster.kubectl(&["annotate", "mysql", "my", "tillerman.dev/operation=backup@1"]).unwrap();
-    eventually("the backup is there", || {
+    for name in ["backup", "drill"] {
+        cluster
+            .kubectl(&["annotate", "--overwrite", "mysql", "my", &format!("tillerman.dev/operation={name}@1")])
+            .unwrap();
+        let run = eventually(&format!("the operation {name} succeeds"), || {
+            let status = cluster.get(&["mysql", "my"])?["status"].clone();
+            let operation = status["operations"][name].clone();
+            if operation["result"] == "Succeeded" {
+                Ok(operation)
+            } else {
+                Err(format!("{operation} {}", status["conditions"]))
+            }
+        });
+        eprintln!("{name}: {run}");
+        writers.more(20).await;
+    }
+    // A check that fails is reported.
+    let failing = json!({"backup": {"drill": {"checks": ["SELECT 1 FROM app.t WHERE id < 0"]}}});
+    cluster.patch(&failing);
+    cluster.settled();
+    cluster.kubectl(&["annotate", "--overwrite", "mysql", "my", "tillerman.dev/operation=drill@2"]).unwrap();
+    eventually("the drill fails with its reason", || {
         let status = cluster.get(&["mysql", "my"])?["status"].clone();
-        let operation = &status["operations"]["backup"];
-        if operation["result"] == "Succeeded" { Ok(()) } else { Err(format!("{operation} {}", status["conditions"])) }
+        let operation = status["operations"]["drill"].to_string();
+        if operation.contains("check 1 returns no row") { Ok(()) } else { Err(operation) }
     });
-    writers.more(20).await;
     let keys = writers.stop().await;
     cluster.kubectl(&["delete", "mysql", "my", "--timeout=180s"]).unwrap();
     eventually("the claims have gone", || {
@@ -552,7 +587,7 @@ async fn a_cluster_that_was_deleted_comes_back_from_its_last_backup_with_every_r
     });
     let from =
         json!({"storageType": "S3", "s3": {"path": "backups/my/latest", "awsSecret": "aws"}, "namePrefix": "db"});
-    cluster.create(&json!({"replicas": 2, "restore": from}));
+    cluster.create(&with(json!({"replicas": 2, "restore": from})));
     cluster.has_all(&keys).await;
 }
 

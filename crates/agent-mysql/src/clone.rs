@@ -188,25 +188,59 @@ fn count(member: &DatabaseMember, bytes: usize) {
     });
 }
 
-/// Unpacks a copy. One that ends early is an error of its body.
-pub async fn unpack(member: &DatabaseMember, mut copy: Incoming, arriving: &Path) -> Result<(), String> {
+/// The parts of another member's copy. A copy that ends early is an error.
+pub fn parts(mut copy: Incoming) -> mpsc::Receiver<Result<Bytes, String>> {
+    let (parts, receiver) = mpsc::channel(2);
+    tokio::spawn(async move {
+        loop {
+            let part = match tokio::time::timeout(STALLS, copy.frame()).await {
+                Ok(None) => return,
+                Ok(Some(Ok(frame))) => frame.into_data().map(Ok),
+                Ok(Some(Err(error))) => Ok(Err(format!("the copy is not complete: {error}"))),
+                Err(_) => Ok(Err("the donor sends nothing".to_owned())),
+            };
+            // Frames without data do not matter.
+            let Ok(part) = part else { continue };
+            let is_last = part.is_err();
+            if parts.send(part).await.is_err() || is_last {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Unpacks a copy. An error in place of a part ends it.
+pub async fn unpack(
+    member: &DatabaseMember,
+    mut copy: mpsc::Receiver<Result<Bytes, String>>,
+    arriving: &Path,
+) -> Result<(), String> {
     let (sender, parts) = mpsc::channel(2);
     let folder = arriving.to_owned();
     let unpacked = tokio::task::spawn_blocking(move || write(Stream { parts, part: Bytes::new() }, &folder));
-    loop {
-        let frame = tokio::time::timeout(STALLS, copy.frame()).await.map_err(|_| "the donor sends nothing")?;
-        let Some(frame) = frame else { break };
-        let frame = frame.map_err(|error| format!("the copy is not complete: {error}"))?;
-        if let Ok(part) = frame.into_data() {
-            count(member, part.len());
-            if sender.send(part).await.is_err() {
-                break;
+    let mut failed = None;
+    while let Some(part) = copy.recv().await {
+        match part {
+            Ok(part) => {
+                count(member, part.len());
+                if sender.send(part).await.is_err() {
+                    break;
+                }
             }
+            Err(why) => failed = Some(why),
         }
     }
     drop(sender);
     let unpacked = unpacked.await.map_err(|_| "the copy was not unpacked: see the log of the agent")?;
-    unpacked.map_err(|error| format!("the copy cannot be unpacked: {error}"))
+    if let Some(why) = failed {
+        return Err(why);
+    }
+    unpacked.map_err(|error| {
+        // The first error names the file, and the cause is below it.
+        let cause = error.get_ref().and_then(|error| error.source()).map(|cause| format!(": {cause}"));
+        format!("the copy cannot be unpacked: {error}{}", cause.unwrap_or_default())
+    })
 }
 
 /// Writes the files of an archive. An entry that is neither a file nor a folder is refused, and so is a path that leads

@@ -141,9 +141,12 @@ pub struct Restore {
     /// The flags of the agent.
     #[command(flatten)]
     pub flags: Flags,
-    /// Restore on an empty volume, read all tables, and remove everything again
+    /// Restore on an empty volume, read all tables, and remove everything again. With DATA, only a copy of this data is accepted
     #[arg(long)]
     pub check: bool,
+    /// With --check: a statement that must return a row of the restored data, such as SELECT 1 FROM shop.orders LIMIT 1; repeatable
+    #[arg(long, value_name = "STATEMENT", requires = "check")]
+    pub check_row: Vec<String>,
     /// Also write the result to this file, as JSON
     #[arg(long)]
     pub report: Option<PathBuf>,

@@ -1,9 +1,14 @@
-//! The groups of events in a binary log of MariaDB, read off the file (`sql/log_event.h`): which writes it has, and where they begin and
-//! end. A log is also written by a server while it is read, so that its last group may not be complete.
+//! The groups of events in a binary log, read from the file (`sql/log_event.h` of MariaDB, `libs/mysql/binlog/event` of MySQL): which
+//! writes it has, and where they begin and end. A server may still write the log while it is read, so the last group can be incomplete.
+//!
+//! The events that begin a group have other numbers in MariaDB than in MySQL, so a log shows which database wrote it.
 
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
 
-use super::gtid::{self, Gtid, HEAD};
+use super::gtid::{self, Gtid};
+use super::sets;
 use tillerman_agent::position::Position;
 
 /// The first bytes of a log.
@@ -12,6 +17,8 @@ pub const MAGIC: &[u8] = b"\xfebin";
 pub const HEADER: usize = 19;
 /// The part of an event that is read to know its kind.
 const PREFIX: usize = 1 << 10;
+/// How much of a log has to be read to find the writes before it.
+const HEAD: u64 = 256 << 10;
 /// A group of one statement, which no other event ends.
 const STANDALONE: u8 = 1;
 /// A prepared transaction of XA.
@@ -25,7 +32,11 @@ mod kind {
     pub const FORMAT: u8 = 15;
     pub const XID: u8 = 16;
     pub const INCIDENT: u8 = 26;
+    pub const GTID_OF_MYSQL: u8 = 33;
+    pub const ANONYMOUS: u8 = 34;
+    pub const GTIDS_BEFORE: u8 = 35;
     pub const XA_PREPARE: u8 = 38;
+    pub const GTID_WITH_TAG: u8 = 42;
     pub const CHECKPOINT: u8 = 161;
     pub const GTID: u8 = 162;
     pub const GTID_LIST: u8 = 163;
@@ -34,11 +45,13 @@ mod kind {
 }
 
 /// A group of events: one write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its name.
-    pub gtid: Gtid,
-    /// When its statement began, in seconds since 1970.
+    /// The stream of the write: `DOMAIN-SERVER` of MariaDB, the UUID of a server of MySQL.
+    pub stream: String,
+    /// The number of the write in the stream.
+    pub number: u64,
+    /// In seconds since 1970: MariaDB notes when the statement began, MySQL when the primary committed it.
     pub time: u32,
     /// Where it begins.
     pub from: u64,
@@ -52,10 +65,10 @@ pub struct Log<F> {
     file: F,
     at: u64,
     size: u64,
-    /// The first bytes of the file and the description of its format, which every part of it needs to be read.
+    /// The first bytes of the file: the description of its format, and of MySQL the writes before it. Every part needs them to be read.
     pub head: Vec<u8>,
     /// The writes before it; `None` if it does not say so, as a part of a log does not.
-    pub before: Option<Vec<Gtid>>,
+    pub before: Option<Position>,
     checksum: usize,
     open: Option<Open>,
 }
@@ -82,19 +95,28 @@ impl<F: Read + Seek> Log<F> {
     /// Reads the beginning of a log.
     pub fn open(mut file: F) -> io::Result<Self> {
         let mut head = Vec::new();
-        (&mut file).take(HEAD as u64).read_to_end(&mut head)?;
+        (&mut file).take(HEAD).read_to_end(&mut head)?;
         if !head.starts_with(MAGIC) {
             return Err(wrong("it is not a binary log, or it is encrypted"));
         }
-        let before = gtid::before_log(&head);
-        let length = head.get(MAGIC.len() + 9..MAGIC.len() + 13).and_then(|bytes| bytes.try_into().ok());
-        let end = MAGIC.len() + u32::from_le_bytes(length.unwrap_or_default()) as usize;
+        let before = before(&head);
+        let length = |at: usize| {
+            let bytes = head.get(at + 9..at + 13).and_then(|bytes| bytes.try_into().ok());
+            u32::from_le_bytes(bytes.unwrap_or_default()) as usize
+        };
+        let end = MAGIC.len() + length(MAGIC.len());
         let format = head.get(..end).filter(|head| head.len() > 40 && head[MAGIC.len() + 4] == kind::FORMAT);
         let mut format = format.ok_or_else(|| wrong("it does not begin with the description of its format"))?.to_vec();
         // The algorithm comes before the checksum of this event, which always has one.
         let checksum = if format[format.len() - 5] == 1 { 4 } else { 0 };
         // A log that is still written is marked; the sum is that of the event without the mark (`LOG_EVENT_BINLOG_IN_USE_F`).
         format[MAGIC.len() + 17] &= !1;
+        // MySQL takes a log only with the writes before it.
+        if head.get(end + 4) == Some(&kind::GTIDS_BEFORE) {
+            let before =
+                head.get(end..end + length(end)).ok_or_else(|| wrong("the writes before it are incomplete"))?;
+            format.extend(before);
+        }
         Ok(Self { file, at: end as u64, size: 0, head: format, before, checksum, open: None })
     }
 
@@ -125,6 +147,11 @@ impl<F: Read + Seek> Log<F> {
                         return Ok(Some(closed.until(from)));
                     }
                 }
+                kind::GTID_OF_MYSQL => return self.group_of_mysql(from, &event),
+                kind::ANONYMOUS => return Err(wrong("it has a write without a GTID")),
+                kind::GTID_WITH_TAG => {
+                    return Err(wrong("it has a write whose GTID has a tag, which is not supported"));
+                }
                 kind::ENCRYPTION => return Err(wrong("it is encrypted")),
                 kind::INCIDENT => return Err(wrong("the server noted that it lost writes")),
                 _ => {
@@ -135,6 +162,28 @@ impl<F: Read + Seek> Log<F> {
                 }
             }
         }
+    }
+
+    /// A group of MySQL, whose first event gives its length.
+    fn group_of_mysql(&mut self, from: u64, first: &Event) -> io::Result<Option<Group>> {
+        let gtid = sets::Head::read(&first.body).ok_or_else(|| wrong("a GTID is not complete"))?;
+        let to = from.saturating_add(gtid.length);
+        if gtid.length < first.length {
+            return Err(wrong(&format!("the group at byte {from} is shorter than its first event")));
+        }
+        if self.size < to {
+            self.size = self.file.seek(SeekFrom::End(0))?;
+            if self.size < to {
+                self.at = from;
+                return Ok(None);
+            }
+        }
+        if self.event()?.is_some_and(|next| next.kind == kind::INCIDENT) {
+            return Err(wrong("the server noted that it lost writes"));
+        }
+        self.at = to;
+        let time = if gtid.committed == 0 { first.time } else { gtid.committed };
+        Ok(Some(Group { stream: gtid.stream, number: gtid.number, time, from, to }))
     }
 
     /// Whether an event is the last of its group.
@@ -182,8 +231,34 @@ impl<F: Read + Seek> Log<F> {
 
 impl Open {
     fn until(self, to: u64) -> Group {
-        Group { gtid: self.gtid, time: self.time, from: self.from, to }
+        Group { stream: gtid::stream(self.gtid), number: self.gtid.number, time: self.time, from: self.from, to }
     }
+}
+
+/// The writes before a log begins, from its first bytes: the event that follows the description of the format. `None` if it is not there.
+pub fn before(head: &[u8]) -> Option<Position> {
+    if !head.starts_with(MAGIC) {
+        return None;
+    }
+    let mut at = MAGIC.len();
+    for _ in 0..4 {
+        let kind = *head.get(at + 4)?;
+        let length = usize::try_from(u32::from_le_bytes(head.get(at + 9..at + 13)?.try_into().ok()?)).ok()?;
+        let body = head.get(at + HEADER..at.checked_add(length)?)?;
+        match kind {
+            kind::GTID_LIST => return Some(gtid::position(&gtid::list_event(body)?)),
+            kind::GTIDS_BEFORE => return sets::encoded(body),
+            _ => at += length,
+        }
+    }
+    None
+}
+
+/// The writes before a log begins; none if its first bytes cannot be read.
+pub fn before_file(path: &Path) -> Position {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    read.ok().and_then(|_| before(&head)).unwrap_or_default()
 }
 
 fn wrong(why: &str) -> io::Error {
@@ -226,7 +301,7 @@ pub fn choose<F: Read + Seek>(log: &mut Log<F>, mut choice: impl FnMut(&Group) -
                 break;
             }
         }
-        part.writes.add(&gtid::stream(group.gtid), group.gtid.number, group.gtid.number);
+        part.writes.add(&group.stream, group.number, group.number);
         let (first, last) = part.times.unwrap_or((group.time, group.time));
         part.times = Some((first.min(group.time), last.max(group.time)));
         match part.ranges.last_mut().filter(|(_, to)| *to == group.from) {
@@ -239,8 +314,7 @@ pub fn choose<F: Read + Seek>(log: &mut Log<F>, mut choice: impl FnMut(&Group) -
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, Log, choose};
-    use crate::gtid;
+    use super::{Choice, Log, before, choose};
     use std::io::Cursor;
 
     fn event(kind: u8, server: u32, time: u32, body: &[u8]) -> Vec<u8> {
@@ -287,7 +361,7 @@ mod tests {
         let log = [head(), statement, rows, other, event(4, 1, 5, &[0; 20])].concat();
         let start = head().len() as u64;
         let mut reads = Log::open(Cursor::new(&log)).unwrap();
-        assert_eq!((gtid::text(reads.before.as_deref().unwrap()).as_str(), reads.head[4 + 17]), ("0-1-9", 0));
+        assert_eq!((reads.before.clone().unwrap().to_string().as_str(), reads.head[4 + 17]), ("0-1:1-9", 0));
         let part = choose(&mut reads, |_| Choice::Take).unwrap();
         assert_eq!((part.writes.to_string().as_str(), part.times), ("0-1:10-12", Some((60, 80))));
         assert_eq!(part.ranges, [(start, log.len() as u64 - 39)]);
@@ -300,13 +374,76 @@ mod tests {
         counts.dedup();
         assert_eq!(counts, [0, 1, 2, 3]);
         let mut reads = Log::open(Cursor::new(&log)).unwrap();
-        let part = choose(&mut reads, |group| match group.gtid.number {
+        let part = choose(&mut reads, |group| match group.number {
             10 => Choice::Skip,
             11 => Choice::Take,
             _ => Choice::End,
         });
         let part = part.unwrap();
         assert_eq!((part.writes.to_string().as_str(), part.ranges.len(), part.ended), ("0-1:11", 1, true));
+    }
+
+    const UUID: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+
+    /// A write of MySQL of two events.
+    fn write(number: u64, second: u64, rows: usize) -> Vec<u8> {
+        let uuid = data_encoding::HEXLOWER.decode(UUID.replace('-', "").as_bytes()).unwrap();
+        let body = event(30, 1, 5, &vec![1; rows]);
+        let first = |length: u64| {
+            let time = (second * 1_000_000).to_le_bytes();
+            let packed = [&[254][..], &length.to_le_bytes()].concat();
+            event(33, 1, 5, &[&[1][..], &uuid, &number.to_le_bytes(), &[2], &[0; 16], &time[..7], &packed].concat())
+        };
+        let length = first(0).len() + body.len();
+        [first(length as u64), body].concat()
+    }
+
+    #[test]
+    fn groups_of_mysql_are_found_by_their_length() {
+        let set =
+            [&1_u64.to_le_bytes()[..], &[7; 16], &1_u64.to_le_bytes(), &1_u64.to_le_bytes(), &10_u64.to_le_bytes()];
+        let head = [head()[..4 + 19 + 100].to_vec(), event(35, 1, 5, &set.concat())].concat();
+        let log = [head.clone(), write(10, 70, 30), write(11, 60, 4000), write(12, 80, 3), event(4, 1, 5, &[0; 20])];
+        let log = log.concat();
+        let mut reads = Log::open(Cursor::new(&log)).unwrap();
+        assert_eq!(reads.before.clone().unwrap().to_string(), "07070707-0707-0707-0707-070707070707:1-9");
+        assert_eq!(reads.head.len(), head.len(), "a part has the writes before it, too");
+        let part = choose(&mut reads, |_| Choice::Take).unwrap();
+        assert_eq!((part.writes.to_string(), part.times), (format!("{UUID}:10-12"), Some((60, 80))));
+        assert_eq!(part.ranges, [(head.len() as u64, log.len() as u64 - 39)]);
+        let mut counts = Vec::new();
+        for end in head.len()..=log.len() {
+            let mut reads = Log::open(Cursor::new(&log[..end])).unwrap();
+            counts.push(choose(&mut reads, |_| Choice::Take).unwrap().writes.count());
+        }
+        counts.dedup();
+        assert_eq!(counts, [0, 1, 2, 3]);
+        let mut lost = write(13, 90, 3);
+        let at = lost.len() - 19 - 3 + 4;
+        lost[at] = 26;
+        for (wrong, why) in
+            [(lost, "lost writes"), (event(34, 1, 5, &[0; 60]), "without"), (event(42, 1, 5, &[0; 60]), "tag")]
+        {
+            let log = [&head[..], &wrong].concat();
+            let error = choose(&mut Log::open(Cursor::new(&log)).unwrap(), |_| Choice::Take).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_log_names_the_writes_before_it() {
+        let mut entries = 2_u32.to_le_bytes().to_vec();
+        for (domain, server, number) in [(0_u32, 1_u32, 100_u64), (0, 2, 150)] {
+            entries.extend(domain.to_le_bytes());
+            entries.extend(server.to_le_bytes());
+            entries.extend(number.to_le_bytes());
+        }
+        let log = [b"\xfebin".to_vec(), event(15, 1, 5, &[0; 200]), event(163, 1, 5, &entries)].concat();
+        assert_eq!(before(&log).unwrap().to_string(), "0-1:1-100,0-2:1-150");
+        for end in 0..log.len() {
+            assert_eq!(before(&log[..end]), None, "cut at {end}");
+        }
+        assert_eq!(before(&[b"\xfebin".to_vec(), event(2, 1, 5, &[]).repeat(9)].concat()), None);
     }
 
     #[test]

@@ -15,6 +15,11 @@ pub enum Flavor {
 }
 
 impl Flavor {
+    /// The database with a version such as `10.11.19-MariaDB`.
+    pub fn of(version: &str) -> Self {
+        if version.contains("MariaDB") { Self::Mariadb } else { Self::Mysql }
+    }
+
     /// Its name, for people.
     pub fn name(self) -> &'static str {
         match self {

@@ -75,44 +75,23 @@ pub fn state_of_copy(before: &[Gtid], copied: &[Gtid]) -> Vec<Gtid> {
     newest
 }
 
-const MAGIC: &[u8] = b"\xfebin";
-const HEADER: usize = 19;
-const GTID_LIST: u8 = 163;
-/// How much of a binary log has to be read to find its first list of GTIDs.
-pub const HEAD: usize = 256 << 10;
-
-/// The writes before a binary log begins, from the log's first bytes: the event `Gtid_list`, which comes after the
-/// description of the format (`sql/log_event.h` of MariaDB). `None` if it is not there, or the log is encrypted.
-pub fn before_log(head: &[u8]) -> Option<Vec<Gtid>> {
-    let word = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
-    if !head.starts_with(MAGIC) {
-        return None;
-    }
-    let mut at = MAGIC.len();
-    for _ in 0..4 {
-        let (kind, length) = (*head.get(at + 4)?, usize::try_from(word(at + 9)?).ok()?);
-        if !(HEADER..=HEAD).contains(&length) {
-            return None;
-        }
-        if kind == GTID_LIST {
-            let count = usize::try_from(word(at + HEADER)? & 0x0fff_ffff).ok()?;
-            let first = at + HEADER + 4;
-            return (0..count.min(HEAD / 16))
-                .map(|index| {
-                    let entry = first + 16 * index;
-                    let number = u64::from_le_bytes(head.get(entry + 8..entry + 16)?.try_into().ok()?);
-                    Some(Gtid { domain: word(entry)?, server: word(entry + 4)?, number })
-                })
-                .collect();
-        }
-        at += length;
-    }
-    None
+/// The body of the event `Gtid_list`, which follows the description of the format (`sql/log_event.h` of MariaDB). `None` if it is
+/// incomplete.
+pub fn list_event(body: &[u8]) -> Option<Vec<Gtid>> {
+    let word = |at: usize| Some(u32::from_le_bytes(body.get(at..at + 4)?.try_into().ok()?));
+    let count = usize::try_from(word(0)? & 0x0fff_ffff).ok()?;
+    let entry = |entry: &[u8]| Gtid {
+        domain: u32::from_le_bytes(entry[..4].try_into().unwrap_or_default()),
+        server: u32::from_le_bytes(entry[4..8].try_into().unwrap_or_default()),
+        number: u64::from_le_bytes(entry[8..16].try_into().unwrap_or_default()),
+    };
+    let entries = body.get(4..count.checked_mul(16)?.checked_add(4)?)?;
+    Some(entries.chunks_exact(16).map(entry).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{before_log, list, position, state_of_copy, text};
+    use super::{list, position, state_of_copy, text};
 
     #[test]
     fn a_list_of_gtids_is_a_position() {
@@ -141,31 +120,5 @@ mod tests {
                 "{before} {copied}"
             );
         }
-    }
-
-    /// An event with a body.
-    fn event(kind: u8, body: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(19 + body.len()).unwrap().to_le_bytes();
-        let mut event = vec![0, 0, 0, 0, kind, 1, 0, 0, 0];
-        event.extend(length);
-        event.extend([0; 6]);
-        event.extend(body);
-        event
-    }
-
-    #[test]
-    fn a_binary_log_says_what_was_written_before_it() {
-        let mut entries = 2_u32.to_le_bytes().to_vec();
-        for (domain, server, number) in [(0_u32, 1_u32, 100_u64), (0, 2, 150)] {
-            entries.extend(domain.to_le_bytes());
-            entries.extend(server.to_le_bytes());
-            entries.extend(number.to_le_bytes());
-        }
-        let log = [b"\xfebin".to_vec(), event(15, &[0; 200]), event(163, &entries)].concat();
-        assert_eq!(before_log(&log).map(|list| text(&list)).as_deref(), Some("0-1-100,0-2-150"));
-        for end in 0..log.len() {
-            assert_eq!(before_log(&log[..end]), None, "cut at {end}");
-        }
-        assert_eq!(before_log(&[b"\xfebin".to_vec(), event(2, &[]).repeat(9)].concat()), None);
     }
 }

@@ -71,12 +71,6 @@ async fn start(member: &Arc<DatabaseMember>, takes_back: bool) -> Result<Arc<Pro
     let arguments = arguments(&member.flags, &member.volume.data(), &init.0, takes_back);
     let login = Login::new(&member.flags.socket(), password, member.flags.flavor);
     let program = member.flags.server();
-    if member.flags.flavor == Flavor::Mysql {
-        // A killed database leaves it with its number. Another process of this container may have that number now, and keep it from starting.
-        let mut lock = member.flags.socket().into_os_string();
-        lock.push(".lock");
-        let _ = fs::remove_file(lock);
-    }
     let process = Process::start(&program, &arguments, login, takes_back).map_err(|error| error.to_string())?;
     let process = Arc::new(process);
     // The code that ends the database also waits for one that starts.

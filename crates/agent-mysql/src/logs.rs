@@ -10,8 +10,6 @@ use hyper::body::Bytes;
 use tokio::sync::mpsc;
 
 use super::events::{Choice, Log, Part, choose};
-use super::flavor::Flavor;
-use super::gtid;
 use super::member::{DatabaseMember, failed, refusal};
 use super::seed::{PART, STALLS};
 use tillerman_agent::contract::{Reason, Refusal, value_of};
@@ -36,10 +34,6 @@ struct Found {
 
 /// The writes of the first log that has some which are in `until` and not in `after`. There is no content if there are none.
 pub async fn give(member: &Arc<DatabaseMember>, query: &str) -> Result<Response<Body>, Refusal> {
-    if member.flags.flavor != Flavor::Mariadb {
-        let message = format!("the logs of {} are not given yet", member.flags.flavor.name());
-        return Err(refusal(Reason::Impossible, &message));
-    }
     let asked = asked(query).map_err(|why| refusal(Reason::Invalid, &why))?;
     let identity = member.facts(|facts| facts.identity.clone());
     let identity = identity.ok_or_else(|| refusal(Reason::OtherData, "there is no data"))?;
@@ -81,7 +75,7 @@ fn find(data: &Path, asked: &Asked) -> Result<Option<Found>, Refusal> {
         let before = open(path)?.before;
         let before =
             before.ok_or_else(|| failed(&format!("{}: it does not name the writes before it", path.display())))?;
-        oldest = gtid::position(&before);
+        oldest = before;
         if asked.after.contains(&oldest) {
             return first(&paths[at..], asked);
         }
@@ -101,7 +95,7 @@ fn first(paths: &[PathBuf], asked: &Asked) -> Result<Option<Found>, Refusal> {
         let mut log = open(path)?;
         let part = choose(&mut log, |group| {
             let mut write = Position::none();
-            write.add(&gtid::stream(group.gtid), group.gtid.number, group.gtid.number);
+            write.add(&group.stream, group.number, group.number);
             match (asked.after.contains(&write), asked.until.contains(&write)) {
                 (true, _) => Choice::Skip,
                 (false, true) => Choice::Take,

@@ -1,14 +1,13 @@
 //! The database's report about itself. None of these queries hangs while commits wait for acknowledgements, as `SHOW
 //! MASTER STATUS` and `SHOW BINARY LOGS` do.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
 use super::accounts::member;
+use super::events::before_file;
 use super::flavor::Flavor;
-use super::gtid::{self, HEAD};
+use super::gtid;
 use super::sets;
 use super::sql::{Sql, SqlError};
 use tillerman_agent::position::Position;
@@ -159,9 +158,7 @@ pub fn purged(data: &Path) -> Position {
     let read = || {
         let index = std::fs::read_to_string(data.join("binlog.index")).ok()?;
         let first = Path::new(index.lines().next()?).file_name()?.to_owned();
-        let mut head = Vec::new();
-        File::open(data.join(first)).ok()?.take(HEAD as u64).read_to_end(&mut head).ok()?;
-        gtid::before_log(&head)
+        Some(before_file(&data.join(first)))
     };
-    read().map_or_else(Position::none, |list| gtid::position(&list))
+    read().unwrap_or_default()
 }

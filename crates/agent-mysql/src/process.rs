@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 
+use super::flavor::Flavor;
 use super::sql::Login;
 
 /// The longest line of the database's log that is passed on, in bytes.
@@ -36,6 +37,13 @@ pub struct Process {
 impl Process {
     /// Starts it.
     pub fn start(program: &Path, arguments: &[String], login: Login, takes_back: bool) -> io::Result<Self> {
+        if login.flavor() == Flavor::Mysql {
+            // A killed database leaves it with its number. Another process of this container may have that number now, and keep it from
+            // starting.
+            let mut lock = login.socket().as_os_str().to_owned();
+            lock.push(".lock");
+            let _ = std::fs::remove_file(lock);
+        }
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().map_err(|error| {

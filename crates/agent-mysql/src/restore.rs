@@ -11,16 +11,20 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use hyper::body::Bytes;
 use serde::Serialize;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::accounts;
+use super::clone;
 use super::command::Restore;
 use super::create::install;
 use super::events::{Choice, Log, choose};
 use super::flavor::Flavor;
-use super::gtid::{self, Gtid};
+use super::gtid;
 use super::keeper::{InitFile, SHORT, answers, does_nothing, random, write_secret};
 use super::logs::shown;
 use super::member::{DatabaseMember, FILES};
@@ -28,11 +32,12 @@ use super::process::Process;
 use super::seed::{
     PART, REPLICA, ROLE, STALLS, STATE, is_older, own_version, position, prepare, set_position, succeeds, take_back,
 };
+use super::sets;
 use super::settings::arguments;
 use super::sql::Sql;
 use tillerman_agent::position::Position;
 use tillerman_agent::store::{Arrived, FoundData, Identity};
-use tillerman_agent::stored::{Description, Form, LIMIT, Until, VERSION};
+use tillerman_agent::stored::{DATA, Description, Form, HAS, LIMIT, SEEN, Until, VERSION};
 
 /// How long the sender may take before the first byte: it fetches logs.
 const FIRST: Duration = Duration::from_secs(3600);
@@ -56,20 +61,23 @@ struct Report {
     replayed: u64,
     /// The version of the database here.
     version: String,
+    /// Every write that was acknowledged until this time is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
     /// How many tables were checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     tables: Option<usize>,
+    /// How many statements returned a row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<usize>,
     /// How long it took.
     seconds: f64,
 }
 
 /// Restores, if the member may create data and has none. With `check`, the restored data is checked and removed.
 pub async fn run(restore: Restore) -> Result<(), String> {
-    let Restore { flags, check, report } = restore;
+    let Restore { flags, check, check_row, report } = restore;
     flags.check()?;
-    if flags.flavor != Flavor::Mariadb {
-        return Err(format!("a copy of {} cannot be restored yet", flags.flavor.name()));
-    }
     if !check && (flags.primary != flags.member || !flags.data.is_empty()) {
         tracing::info!("the member is not allowed to create the data: nothing to do");
         return Ok(());
@@ -87,7 +95,7 @@ pub async fn run(restore: Restore) -> Result<(), String> {
     }
     let began = Instant::now();
     let arriving = member.volume.arriving();
-    let arrived = arrive(&member, check).await;
+    let arrived = arrive(&member, check.then_some(&check_row)).await;
     let mut done = match arrived {
         Ok(done) => done,
         Err(why) => {
@@ -113,20 +121,36 @@ pub async fn run(restore: Restore) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the data, in the folder of what arrives.
-async fn arrive(member: &DatabaseMember, check: bool) -> Result<Report, String> {
+/// Makes the data, in the folder of what arrives. With `check`, it is checked, and each of these statements has to return a row.
+async fn arrive(member: &DatabaseMember, check: Option<&Vec<String>>) -> Result<Report, String> {
     let (incoming, arriving) = (member.volume.copying(), member.volume.arriving());
     for folder in [&incoming, &incoming.join("logs"), &arriving] {
         std::fs::create_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
     let (sender, description, first) = begin(member, &incoming).await?;
     let header = |name: &str| description.header(name).ok_or_else(|| format!("the copy does not have {name}"));
+    if check.is_some() && !member.flags.data.is_empty() && *header(DATA)? != member.flags.data {
+        return Err(format!("the copy {} is of another cluster's data", description.name));
+    }
     let (copied, version) = (header(VERSION)?, own_version(member).await?);
+    let (flavor, of_copy) = (member.flags.flavor, Flavor::of(copied));
+    if of_copy != flavor {
+        return Err(format!(
+            "the copy {} is of {}, and the database here is {}",
+            description.name,
+            of_copy.name(),
+            flavor.name()
+        ));
+    }
     if is_older(&version, copied)? {
         return Err(format!("the copy {} has version {copied}, which is newer than {version} here", description.name));
     }
-    let before = gtid::list(header(STATE)?).ok_or("the copy has no position")?;
-    let position = match description.form {
+    // The position that the database does not find in its tables.
+    let arrived = match description.form {
+        Form::Physical if flavor == Flavor::Mysql => {
+            clone::unpack(member, sender.parts(first), &arriving).await?;
+            None
+        }
         Form::Physical => {
             unpack(member, sender, first, &arriving).await?;
             prepare(member, &arriving).await?;
@@ -134,26 +158,50 @@ async fn arrive(member: &DatabaseMember, check: bool) -> Result<Report, String> 
             if of_replica {
                 take_back(member, &arriving).await?;
             }
-            if of_replica { None } else { Some(gtid::text(&position(&arriving)?)) }
+            let position = if of_replica { None } else { Some(gtid::text(&position(&arriving)?)) };
+            Some(Arrived { before: before(header(STATE)?)?, position })
         }
+        Form::Logical if flavor == Flavor::Mysql => return Err("a copy of MySQL does not have statements".to_owned()),
         Form::Logical => {
             install(member, &arriving, "").await?;
             let scratch = Scratch::start(member, &arriving).await?;
             scratch.load(member, sender, first).await?;
             scratch.end().await?;
-            None
+            Some(Arrived { before: before(header(STATE)?)?, position: None })
         }
     };
     let scratch = Scratch::start(member, &arriving).await?;
     let mut sql = scratch.connect().await?;
-    set_position(&mut sql, &Arrived { before: gtid::text(&before), position }).await?;
+    if let Some(arrived) = &arrived {
+        set_position(&mut sql, arrived).await?;
+    }
     forget(&mut sql).await?;
     let replayed = replay(member, &scratch, &mut sql, &description, &incoming).await?;
-    let tables = if check { Some(check_tables(&mut sql).await?) } else { None };
+    let (mut tables, mut rows) = (None, None);
+    if let Some(statements) = check {
+        tables = Some(check_tables(&mut sql).await?);
+        rows = Some(check_rows(&mut sql, statements).await?).filter(|rows| *rows > 0);
+    }
     let position = written(&mut sql).await?;
+    if let Some(has) = description.header(HAS) {
+        let has = has.parse::<Position>()?;
+        if !position.contains(&has) {
+            return Err(format!(
+                "the copy has writes up to {}, and the restored data only {}",
+                shown(&has),
+                shown(&position)
+            ));
+        }
+    }
     drop(sql);
     scratch.end().await?;
-    Ok(Report { name: description.name, data: None, position, replayed, version, tables, seconds: 0.0 })
+    let until = description.header(SEEN).map(str::to_owned);
+    Ok(Report { name: description.name, data: None, position, replayed, version, until, tables, rows, seconds: 0.0 })
+}
+
+/// The position of the donor before the copy.
+fn before(state: &str) -> Result<String, String> {
+    Ok(gtid::text(&gtid::list(state).ok_or("the copy has no position")?))
 }
 
 /// Starts the program that sends the copy. It has described it when the first byte comes.
@@ -165,14 +213,15 @@ async fn begin(member: &DatabaseMember, incoming: &Path) -> Result<(Sender, Desc
     let mut command = Command::new(program);
     command.args(arguments).arg(format!("--about={}", about.display()));
     command.arg(format!("--logs={}", incoming.join("logs").display()));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| format!("{program} cannot be started: {error}"))?;
+    let said = child.stderr.take().map(|log| tokio::spawn(last_line(log)));
     let mut output = child.stdout.take().ok_or_else(|| format!("{program} has no output"))?;
     let mut first = vec![0; PART];
     let read = tokio::time::timeout(FIRST, output.read(&mut first)).await;
     let read = read.map_err(|_| format!("{program} sends nothing"))?.map_err(|error| error.to_string())?;
     first.truncate(read);
-    let mut sender = Sender { child, output };
+    let mut sender = Sender { child, output, said };
     if first.is_empty() {
         sender.ends().await?;
         return Err(format!("{program} sent nothing"));
@@ -192,6 +241,22 @@ async fn begin(member: &DatabaseMember, incoming: &Path) -> Result<(Sender, Desc
 struct Sender {
     child: Child,
     output: ChildStdout,
+    /// Passes its log on.
+    said: Option<JoinHandle<String>>,
+}
+
+/// Passes a log on, and returns its last line.
+async fn last_line(log: ChildStderr) -> String {
+    let (mut log, mut last, mut line) = (BufReader::new(log), String::new(), Vec::new());
+    while (&mut log).take(SAID).read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
+        let text = String::from_utf8_lossy(&line);
+        eprintln!("{}", text.trim_end());
+        if !text.trim().is_empty() {
+            text.trim().trim_start_matches("Error: ").clone_into(&mut last);
+        }
+        line.clear();
+    }
+    last
 }
 
 impl Sender {
@@ -215,10 +280,40 @@ impl Sender {
         self.ends().await
     }
 
+    /// Everything, in parts. The last one is an error if the sender does not end well.
+    fn parts(mut self, first: Vec<u8>) -> mpsc::Receiver<Result<Bytes, String>> {
+        let (parts, receiver) = mpsc::channel(2);
+        tokio::spawn(async move {
+            let mut part = first;
+            while !part.is_empty() {
+                if parts.send(Ok(Bytes::from(part))).await.is_err() {
+                    return;
+                }
+                part = vec![0; PART];
+                match tokio::time::timeout(STALLS, self.output.read(&mut part)).await {
+                    Ok(Ok(read)) => part.truncate(read),
+                    Ok(Err(error)) => return drop(parts.send(Err(error.to_string())).await),
+                    Err(_) => return drop(parts.send(Err("the copy stopped arriving".to_owned())).await),
+                }
+            }
+            if let Err(why) = self.ends().await {
+                let _ = parts.send(Err(why)).await;
+            }
+        });
+        receiver
+    }
+
     async fn ends(&mut self) -> Result<(), String> {
         match tokio::time::timeout(FIRST, self.child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
-            Ok(Ok(status)) => Err(format!("the copy could not be sent ({status}); see the log")),
+            Ok(Ok(status)) => {
+                let said = match self.said.take() {
+                    Some(said) => said.await.unwrap_or_default(),
+                    None => String::new(),
+                };
+                let why = if said.is_empty() { status.to_string() } else { said };
+                Err(format!("the copy could not be sent: {why}"))
+            }
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("the program that sends the copy does not end".to_owned()),
         }
@@ -247,13 +342,15 @@ impl Scratch {
         let password = random()?;
         let init = InitFile::write(member, &password)?;
         // An account that grants this privilege has to have it itself.
-        let proxy = format!(
-            "REPLACE INTO mysql.proxies_priv VALUES ('localhost', '{}', '', '', 1, '', NOW());\nFLUSH LOCAL PRIVILEGES;\n",
-            accounts::AGENT
-        );
-        let appended =
-            File::options().append(true).open(init.path()).and_then(|mut file| file.write_all(proxy.as_bytes()));
-        appended.map_err(|error| format!("{}: {error}", init.path().display()))?;
+        if member.flags.flavor == Flavor::Mariadb {
+            let proxy = format!(
+                "REPLACE INTO mysql.proxies_priv VALUES ('localhost', '{}', '', '', 1, '', NOW());\nFLUSH LOCAL PRIVILEGES;\n",
+                accounts::AGENT
+            );
+            let appended =
+                File::options().append(true).open(init.path()).and_then(|mut file| file.write_all(proxy.as_bytes()));
+            appended.map_err(|error| format!("{}: {error}", init.path().display()))?;
+        }
         // The arguments after the hyphens are the sender's here.
         let mut flags = member.flags.clone();
         flags.arguments.clear();
@@ -329,9 +426,13 @@ async fn runs(mut child: Child) -> Result<(), String> {
 /// Removes what belongs to the cluster that was copied: the accounts of its members, and the source that it followed.
 async fn forget(sql: &mut Sql) -> Result<(), String> {
     let said = |error: super::sql::SqlError| error.to_string();
-    sql.run("RESET SLAVE ALL", SHORT).await.map_err(said)?;
-    let query = "SELECT User AS user FROM mysql.global_priv WHERE User LIKE 'tillerman.%' AND Host = '%'";
-    for row in sql.rows(query, SHORT).await.map_err(said)? {
+    if let Some(opens) = sql.flavor.opens_for_agent() {
+        sql.run(opens, SHORT).await.map_err(said)?;
+    }
+    sql.run(&format!("RESET {} ALL", sql.flavor.replica()), SHORT).await.map_err(said)?;
+    let accounts = sql.flavor.accounts();
+    let query = format!("SELECT User AS user FROM {accounts} WHERE User LIKE 'tillerman.%' AND Host = '%'");
+    for row in sql.rows(&query, SHORT).await.map_err(said)? {
         let name = row.text("user");
         // Only such names reach a statement.
         if accounts::member(&name).is_some() {
@@ -343,10 +444,18 @@ async fn forget(sql: &mut Sql) -> Result<(), String> {
 
 /// The writes that the database has.
 async fn written(sql: &mut Sql) -> Result<Position, String> {
+    let state = match sql.flavor {
+        Flavor::Mariadb => "gtid_binlog_state",
+        Flavor::Mysql => "gtid_executed",
+    };
     let rows =
-        sql.rows("SELECT @@GLOBAL.gtid_binlog_state AS state", SHORT).await.map_err(|error| error.to_string())?;
+        sql.rows(&format!("SELECT @@GLOBAL.{state} AS state"), SHORT).await.map_err(|error| error.to_string())?;
     let state = rows.first().map(|row| row.text("state")).unwrap_or_default();
-    Ok(gtid::position(&gtid::list(&state).ok_or("the database does not report a position")?))
+    let position = match sql.flavor {
+        Flavor::Mariadb => gtid::list(&state).map(|list| gtid::position(&list)),
+        Flavor::Mysql => sets::set(&state),
+    };
+    position.ok_or_else(|| "the database does not report a position".to_owned())
 }
 
 /// Runs the writes after the copy. It is the first that is written to the new data, so that nothing else collides with
@@ -361,12 +470,17 @@ async fn replay(
     let Some(until) = &description.until else { return Ok(0) };
     let has = written(sql).await?;
     let mut wanted = Wanted::new(until, has)?;
+    let mut relay = Relay::default();
     for name in &description.logs {
         let path = incoming.join("logs").join(name);
-        let part = incoming.join("replayed");
+        let part = match sql.flavor {
+            Flavor::Mariadb => incoming.join("replayed"),
+            Flavor::Mysql => relay.next(&member.volume.arriving()),
+        };
         let in_file = |error: std::io::Error| format!("the log {name}: {error}");
         let mut log = File::open(&path).and_then(Log::open).map_err(in_file)?;
-        let chosen = choose(&mut log, |group| wanted.choose(group.gtid, group.time)).map_err(in_file)?;
+        let chosen =
+            choose(&mut log, |group| wanted.choose(&group.stream, group.number, group.time)).map_err(in_file)?;
         if let Some(why) = wanted.problem.take() {
             return Err(format!("the log {name}: {why}"));
         }
@@ -383,6 +497,10 @@ async fn replay(
             to.sync_all()
         });
         copied.map_err(in_file)?;
+        if sql.flavor == Flavor::Mysql {
+            relay.logs += 1;
+            continue;
+        }
         run_log(member, scratch, &part).await?;
         let has = written(sql).await?;
         if has != wanted.has {
@@ -394,7 +512,73 @@ async fn replay(
         }
     }
     wanted.is_reached()?;
+    relay.apply(sql, &member.volume.arriving(), &wanted.has).await?;
     Ok(wanted.taken)
+}
+
+/// The logs of MySQL as the relay logs of a replica, which applies them: this needs no other program.
+#[derive(Debug, Default)]
+struct Relay {
+    /// How many logs there are.
+    logs: usize,
+}
+
+impl Relay {
+    fn name(number: usize) -> String {
+        format!("relay.{number:06}")
+    }
+
+    /// The path of the next log.
+    fn next(&self, data: &Path) -> PathBuf {
+        data.join(Self::name(self.logs + 1))
+    }
+
+    /// Applies all logs. The database has the position `has` then.
+    async fn apply(&self, sql: &mut Sql, data: &Path, has: &Position) -> Result<(), String> {
+        if self.logs == 0 {
+            return Ok(());
+        }
+        let index = data.join("relay.index");
+        let names = (1..=self.logs).map(|number| format!("./{}\n", Self::name(number)));
+        std::fs::write(&index, names.collect::<String>()).map_err(|error| format!("{}: {error}", index.display()))?;
+        let said = |error: super::sql::SqlError| format!("the logs are not applied: {error}");
+        // The source is never connected to.
+        let source = format!(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'archive', SOURCE_AUTO_POSITION = 0, RELAY_LOG_FILE = '{}', RELAY_LOG_POS = 4",
+            Self::name(1)
+        );
+        for statement in [source.as_str(), "START REPLICA SQL_THREAD"] {
+            sql.run(statement, STEP).await.map_err(said)?;
+        }
+        let mut moved = (Instant::now(), 0);
+        loop {
+            // Returns at once if all of them are applied, and after a second otherwise.
+            sql.rows(&format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{has}', 1) AS late"), STEP).await.map_err(said)?;
+            let now = written(sql).await?;
+            if now == *has {
+                break;
+            }
+            let rows = sql.rows("SHOW REPLICA STATUS", STEP).await.map_err(said)?;
+            let state = rows.first().ok_or("the database has no applier")?;
+            if state.text("Replica_SQL_Running") != "Yes" || now.contains(has) {
+                let error = state.text("Last_SQL_Errno");
+                return Err(format!(
+                    "the writes of the logs cannot be applied: error {error} after {}, and they lead to {}",
+                    shown(&now),
+                    shown(has)
+                ));
+            }
+            if now.count() > moved.1 {
+                moved = (Instant::now(), now.count());
+            } else if moved.0.elapsed() > STEP {
+                return Err(format!("the database applies nothing after {}", shown(&now)));
+            }
+        }
+        for statement in ["STOP REPLICA", "RESET REPLICA ALL"] {
+            sql.run(statement, STEP).await.map_err(said)?;
+        }
+        Ok(())
+    }
 }
 
 async fn run_log(member: &DatabaseMember, scratch: &Scratch, log: &Path) -> Result<(), String> {
@@ -434,13 +618,13 @@ impl<'a> Wanted<'a> {
         Ok(Self { until, has, problem: None, ended, reached: ended, taken: 0 })
     }
 
-    fn choose(&mut self, gtid: Gtid, time: u32) -> Choice {
+    fn choose(&mut self, stream: &str, number: u64, time: u32) -> Choice {
         let mut write = Position::none();
-        write.add(&gtid::stream(gtid), gtid.number, gtid.number);
+        write.add(stream, number, number);
         let is_later = matches!(self.until, Until::Time(until) if i64::from(time) > *until);
         if self.has.contains(&write) {
             if is_later {
-                self.problem = Some(format!("the copy has {gtid}, which was written later: begin with an older one"));
+                self.problem = Some(format!("the copy has {write}, which was written later: begin with an older one"));
                 return Choice::End;
             }
             return Choice::Skip;
@@ -449,20 +633,21 @@ impl<'a> Wanted<'a> {
             self.ended = true;
             return Choice::End;
         }
-        let domain = format!("{}-", gtid.domain);
-        let last = self.has.newest().filter(|(stream, _)| stream.starts_with(&domain)).map(|(_, number)| number).max();
+        let own = counter(stream);
+        let last = self.has.newest().filter(|(other, _)| counter(other) == own).map(|(_, number)| number).max();
         let last = last.unwrap_or_default();
-        if gtid.number != last + 1 {
+        if number != last + 1 {
             self.problem = Some(format!(
-                "the writes from {} to {} of domain {} are missing",
+                "the writes from {} to {} of {} {} are missing",
                 last + 1,
-                gtid.number.saturating_sub(1),
-                gtid.domain
+                number.saturating_sub(1),
+                if own == stream { "server" } else { "domain" },
+                own
             ));
             return Choice::End;
         }
-        // The position of a database is all up to the newest of each stream.
-        self.has.add(&gtid::stream(gtid), 1, gtid.number);
+        // The position of MariaDB is all up to the newest of each stream, whichever server of the domain wrote them.
+        self.has.add(stream, if own == stream { number } else { 1 }, number);
         self.taken += 1;
         self.reached = matches!(self.until, Until::Write(until) if *until == write);
         self.ended = self.reached;
@@ -476,6 +661,15 @@ impl<'a> Wanted<'a> {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The name of the counter that numbers the writes of a stream without a gap: the domain of MariaDB's `DOMAIN-SERVER`, and the server of
+/// MySQL.
+fn counter(stream: &str) -> &str {
+    match stream.split_once('-') {
+        Some((domain, server)) if !server.contains('-') => domain,
+        _ => stream,
     }
 }
 
@@ -497,18 +691,28 @@ async fn check_tables(sql: &mut Sql) -> Result<usize, String> {
     if damaged > 0 { Err(format!("{damaged} of {} tables are damaged", tables.len())) } else { Ok(tables.len()) }
 }
 
+/// Runs statements, each of which has to return a row. The error says which one does not, without its text.
+async fn check_rows(sql: &mut Sql, statements: &[String]) -> Result<usize, String> {
+    for (at, statement) in statements.iter().enumerate() {
+        let rows = sql.rows(statement, STEP).await.map_err(|error| format!("check {}: {error}", at + 1))?;
+        if rows.is_empty() {
+            return Err(format!("check {} returns no row", at + 1));
+        }
+    }
+    Ok(statements.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::Wanted;
     use crate::events::Choice;
-    use crate::gtid::Gtid;
     use tillerman_agent::stored::Until;
 
     fn choices(until: &Until, has: &str, writes: &[(u32, u64, u32)]) -> Result<(Vec<Choice>, String), String> {
         let mut wanted = Wanted::new(until, has.parse().unwrap())?;
         let mut choices = Vec::new();
         for (server, number, time) in writes {
-            choices.push(wanted.choose(Gtid { domain: 0, number: *number, server: *server }, *time));
+            choices.push(wanted.choose(&format!("0-{server}"), *number, *time));
         }
         if let Some(why) = wanted.problem {
             return Err(why);
@@ -539,11 +743,30 @@ mod tests {
     fn each_domain_has_numbers_of_its_own() {
         let mut wanted = Wanted::new(&Until::End, "0-1:1-9,10-1:1-4".parse().unwrap()).unwrap();
         for (domain, server, number) in [(1, 1, 1), (0, 2, 10), (1, 2, 2), (10, 1, 5), (0, 1, 11)] {
-            assert_eq!(wanted.choose(Gtid { domain, number, server }, 1), Choice::Take, "{domain}-{server}-{number}");
+            let stream = format!("{domain}-{server}");
+            assert_eq!(wanted.choose(&stream, number, 1), Choice::Take, "{stream}-{number}");
         }
         assert_eq!((wanted.taken, wanted.problem.clone()), (5, None));
-        assert_eq!(wanted.choose(Gtid { domain: 1, number: 4, server: 1 }, 1), Choice::End);
+        assert_eq!(wanted.choose("1-1", 4, 1), Choice::End);
         assert_eq!(wanted.problem.as_deref(), Some("the writes from 3 to 3 of domain 1 are missing"));
+    }
+
+    /// A server of MySQL has numbers of its own, and a position has only those that were there.
+    #[test]
+    fn each_server_of_mysql_has_numbers_of_its_own() {
+        let [a, b] = ["3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"];
+        let mut wanted = Wanted::new(&Until::End, format!("{a}:1-9").parse().unwrap()).unwrap();
+        for (stream, number, choice) in [
+            (a, 9, Choice::Skip),
+            (a, 10, Choice::Take),
+            (b, 1, Choice::Take),
+            (a, 11, Choice::Take),
+            (b, 3, Choice::End),
+        ] {
+            assert_eq!(wanted.choose(stream, number, 1), choice, "{stream}:{number}");
+        }
+        assert_eq!(wanted.problem, Some(format!("the writes from 2 to 2 of server {b} are missing")));
+        assert_eq!(wanted.has.to_string(), format!("{a}:1-11,{b}:1"));
     }
 
     #[test]

@@ -122,7 +122,7 @@ async fn copy_in(member: &Arc<DatabaseMember>, order: &Seed, request: String) ->
         }
         // Its tables have the position.
         Flavor::Mysql => {
-            clone::unpack(member, copy.into_body(), &arriving).await?;
+            clone::unpack(member, clone::parts(copy.into_body()), &arriving).await?;
             Arrived::default()
         }
     };

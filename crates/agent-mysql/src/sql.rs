@@ -52,6 +52,16 @@ impl Login {
         Self { socket: socket.to_owned(), password, flavor }
     }
 
+    /// The socket of the database.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Which database it is.
+    pub fn flavor(&self) -> Flavor {
+        self.flavor
+    }
+
     /// The password.
     pub fn password(&self) -> &str {
         &self.password

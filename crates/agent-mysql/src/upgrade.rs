@@ -41,9 +41,8 @@ pub fn decide(of_data: Option<&str>, own: &str) -> Result<Step, String> {
 
 /// Whether data is of this database, and not of the other one, which does not understand it. The error is a sentence.
 fn same_database(of_data: Option<&str>, own: &str) -> Result<(), String> {
-    let is_mariadb = |version: &str| version.contains("MariaDB");
     match of_data {
-        Some(data) if is_mariadb(data) != is_mariadb(own) => Err(format!(
+        Some(data) if Flavor::of(data) != Flavor::of(own) => Err(format!(
             "the data is of version {data}, and the database here is {own}, which is another database: take `flavor` back"
         )),
         _ => Ok(()),

@@ -17,6 +17,11 @@ pub const VERSION: &str = "tillerman-version";
 pub const WRITES: &str = "tillerman-writes";
 /// The header of a log with the lowest and the highest time of its writes, in seconds since 1970: `FIRST-LAST`.
 pub const TIMES: &str = "tillerman-times";
+/// The header of a description with the writes that a copy has at least. The program that stores copies adds it.
+pub const HAS: &str = "tillerman-has";
+/// The header of a description with a time as in RFC 3339: every write that was acknowledged before is in the copy and its logs. The
+/// program that stores copies adds it, unless the restore ends earlier.
+pub const SEEN: &str = "tillerman-seen";
 /// The largest description that is read, in bytes.
 pub const LIMIT: u64 = 4 << 20;
 

@@ -10,7 +10,7 @@ use super::store::StoreArgs;
 use super::{KeepArgs, LATEST};
 use crate::agent::client::Client;
 use crate::agent::position::Position;
-use crate::agent::stored::{Description, Form, Until};
+use crate::agent::stored::{Description, Form, HAS, SEEN, Until};
 use crate::agent::tls::{Tls, TlsFiles};
 use crate::backup::archive::{self, End};
 use crate::backup::copy::{Agents, save, take};
@@ -110,7 +110,7 @@ pub(in crate::cli) struct SendArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// The end of the writes after the copy that are sent, too: `end`, a time such as 2026-11-27T12:00:00Z, or a write
-    /// such as 0-1-150.
+    /// such as 0-1-150 (MariaDB) or UUID:150 (MySQL).
     #[arg(long, value_name = "POINT", value_parser = until)]
     until: Option<Until>,
     /// Describe the copy in this file, before its first byte is sent.
@@ -155,12 +155,12 @@ fn until(text: &str) -> Result<Until, String> {
     let are_numbers = numbers.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
     let write = match numbers.as_slice() {
         [domain, server, number] if are_numbers => format!("{domain}-{server}:{number}"),
-        _ => text.to_owned(),
+        _ => text.to_ascii_lowercase(),
     };
     match write.parse::<Position>() {
         // A time without its zone has a `T`.
         Ok(position) if position.count() == 1 && !text.contains('T') => Ok(Until::Write(position)),
-        _ => Err("it must be `end`, a time with its zone, or one write such as 0-1-150".to_owned()),
+        _ => Err("it must be `end`, a time with its zone, or one write such as 0-1-150 or UUID:150".to_owned()),
     }
 }
 
@@ -256,6 +256,8 @@ pub(super) async fn send(args: &SendArgs) -> Result<(), CliError> {
     let (name, record) = find(&place, prefix, args).await?;
     let copy = record.copy().expect("only copies are found");
     let mut logs = Vec::new();
+    // A copy has each write that was acknowledged before it was begun.
+    let mut seen = args.until.is_none().then_some(record.time);
     if let Some(until) = &args.until {
         let found = shelf::logs(&place, prefix, &copy.data).await?;
         let all: Vec<_> =
@@ -267,14 +269,14 @@ pub(super) async fn send(args: &SendArgs) -> Result<(), CliError> {
             fetch(&place, wanted, record, &args.logs.join(&file)).await?;
             logs.push(file);
         }
+        if *until == Until::End {
+            seen = end.map(|end| end.seen);
+        }
     }
-    let description = Description {
-        name: name.clone(),
-        form: copy.form,
-        headers: copy.headers.clone(),
-        logs,
-        until: args.until.clone(),
-    };
+    let mut headers = copy.headers.clone();
+    headers.insert(HAS.to_owned(), copy.position.to_string());
+    headers.extend(seen.map(|seen| (SEEN.to_owned(), seen.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())));
+    let description = Description { name: name.clone(), form: copy.form, headers, logs, until: args.until.clone() };
     let text = serde_json::to_vec(&description).map_err(CliError::new)?;
     fs::write(&args.about, text).map_err(|error| CliError(format!("{}: {error}", args.about.display())))?;
     let mut out = std::io::stdout();
@@ -335,6 +337,8 @@ mod tests {
         assert_eq!(until("2026-11-27T13:00:00+01:00"), Ok(Until::Time(1_795_780_800)));
         let write = Until::Write("0-1:150".parse().unwrap());
         assert_eq!((until("0-1-150"), until("0-1:150")), (Ok(write.clone()), Ok(write)));
+        let write = Until::Write("3e11fa47-71ca-11e1-9e33-c80aa9429562:150".parse().unwrap());
+        assert_eq!(until("3E11FA47-71CA-11E1-9E33-C80AA9429562:150"), Ok(write));
         for wrong in ["", "yesterday", "2026-11-27T12:00:00", "2026-11-27T12:30", "0-1:1-5", "0-1"] {
             assert!(until(wrong).is_err(), "{wrong}");
         }

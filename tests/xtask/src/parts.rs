@@ -522,9 +522,9 @@ fn upgrade() -> Vec<Step> {
 
 fn mysql() -> Vec<Step> {
     let built = format!("{PROGRAM_OF_AGENT} && {TEST} --test agent --no-run");
-    // What is left out needs backups, or two versions of MariaDB.
+    // What is left out needs two versions of MariaDB.
     let agent = format!(
-        "need_mysql && FLAVOR=mysql {TEST} --test agent -- --include-ignored --nocapture --test-threads=2 --skip stored:: --skip upgrade::"
+        "need_mysql && FLAVOR=mysql {TEST} --test agent -- --include-ignored --nocapture --test-threads=2 --skip upgrade::"
     );
     vec![Step::cargo("agent of MySQL", agent).after([&built]).within(1200)]
 }
