@@ -118,9 +118,16 @@ until_ok 120 replaced
 settled
 gap
 
-step "10. A setting: replicas are restarted first, then the primary hands over"
-spec '{"configuration":{"max_connections":77}}'
-[ "$(sql 'SELECT @@max_connections')" = 77 ]
+step "10. A setting that needs a restart: replicas first, then the primary hands over. Another one that does not"
+spec '{"configuration":{"back_log":77,"max_connections":177}}'
+[ "$(sql 'SELECT @@back_log, @@max_connections' | tr '\t' ' ')" = "77 177" ]
+gap
+uids() { kubectl get pods -l app.kubernetes.io/instance=example,tillerman.dev/role -o jsonpath='{.items[*].metadata.uid}'; }
+pods=$(uids)
+spec '{"configuration":{"back_log":77,"max_connections":277}}'
+in_use() { [ "$(sql 'SELECT @@max_connections')" = 277 ]; }
+until_ok 150 in_use
+[ "$(uids)" = "$pods" ]
 gap
 
 step "11. MariaDB 11.8: replicas first"
@@ -148,7 +155,19 @@ backed_up() { [ "$(kubectl get mysql example -o jsonpath='{.status.operations.ba
 until_ok 120 backed_up
 gap
 
-step "14. Every acknowledged write is there, on each member"
+step "14. A drill restores it in a pod of its own; a second one finds a harm"
+spec '{"backup":{"drill":{"size":"1Gi","checks":["SELECT 1 FROM demo.written LIMIT 1"]}}}'
+drilled() { [ "$(kubectl get mysql example -o jsonpath='{.status.operations.drill.result}')" = "$1" ]; }
+show kubectl annotate mysql example --overwrite tillerman.dev/operation=drill@1
+until_ok 180 drilled Succeeded
+kubectl get mysql example -o jsonpath='{.status.operations.drill}{"\n"}'
+spec '{"backup":{"drill":{"size":"1Gi","checks":["SELECT 1 FROM demo.missing LIMIT 1"]}}}'
+show kubectl annotate mysql example --overwrite tillerman.dev/operation=drill@2
+until_ok 180 drilled Failed
+kubectl get mysql example -o jsonpath='{.status.operations.drill}{"\n"}'
+gap
+
+step "15. Every acknowledged write is there, on each member"
 rm "$demo/writing"
 wait $writer 2>/dev/null || true
 cut -d' ' -f1 "$demo/acknowledged" | sort >"$demo/wanted"
@@ -160,12 +179,12 @@ for pod in $(kubectl get pods -l app.kubernetes.io/instance=example,tillerman.de
 	[ "$lost" = 0 ]
 done
 
-step "15. All of it is deleted; a last backup is taken before"
+step "16. All of it is deleted; a last backup is taken before"
 show kubectl delete mysql example --timeout=180s
 no_claims() { [ -z "$(kubectl get pvc -l app.kubernetes.io/instance=example -o name)" ]; }
 until_ok 60 no_claims
 
-step "16. A new cluster from the last backup, with every row"
+step "17. A new cluster from the last backup, with every row"
 sed 's|^  replicas: 3|  replicas: 2\n  image: localhost/mariadb:11.8\n  version: "11.8"\n  agentImage: localhost/tillerman-agent:test\n  storage: {size: 1Gi, onDelete: Delete}\n  restore:\n    storageType: Volume\n    volume: {path: example/latest, claimName: backups}\n    namePrefix: db|' \
 	"$here/cluster.yaml" | tee /dev/stderr | kubectl apply -f -
 settled

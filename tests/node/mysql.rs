@@ -266,13 +266,32 @@ async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_wr
     writers.more(20).await;
     done("a volume is destroyed");
 
-    cluster.patch(&json!({"configuration": {"max_connections": 77}}));
+    cluster.patch(&json!({"configuration": {"back_log": 77}}));
     cluster.settled();
     for (name, member) in cluster.members() {
-        assert_eq!(numbers(&member, "SELECT @@max_connections").await, [77], "{name}");
+        assert_eq!(numbers(&member, "SELECT @@back_log").await, [77], "{name}");
     }
     writers.more(20).await;
     done("a setting");
+
+    let uids = || {
+        let pods = cluster.get(&["pods", "-l", "app.kubernetes.io/instance=my,tillerman.dev/role"]).unwrap();
+        let pods = pods["items"].as_array().cloned().unwrap_or_default();
+        pods.iter().map(|pod| pod["metadata"]["uid"].to_string()).collect::<BTreeSet<_>>()
+    };
+    let (before, since) = (uids(), std::time::Instant::now());
+    cluster.patch(&json!({"configuration": {"max_connections": 177}}));
+    for (name, member) in cluster.members() {
+        // The kubelet brings the file into the pod within two minutes.
+        while numbers(&member, "SELECT @@max_connections").await != [177] {
+            assert!(since.elapsed() < Duration::from_secs(150), "{name} does not have the setting");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+    cluster.settled();
+    assert_eq!(uids(), before, "no pod was replaced");
+    writers.more(20).await;
+    done("a setting that needs no restart");
 
     cluster.patch(&json!({"image": NEWER, "version": "11.8"}));
     cluster.settled();
