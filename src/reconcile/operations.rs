@@ -28,7 +28,7 @@ use crate::plan::hooks::DeletePolicy;
 use crate::plan::objects::names_owner;
 use crate::plan::operations::begin::{Begin, Blocked, begin, due, see, unknown};
 use crate::plan::operations::document::Operations;
-use crate::plan::operations::next::{OperationStep, PodsSaid, Trouble, View, judge, next};
+use crate::plan::operations::next::{OperationStep, PodsSaid, Trouble, View, finish, judge, next};
 use crate::plan::operations::run::{Mark, Placed};
 use crate::plan::operations::state;
 use crate::plan::operations::state::{Ended, Running, StoredOperations, time};
@@ -242,6 +242,11 @@ impl Pass<'_> {
                 reported(plan(operations, running, &format!("delete {id}"), StepState::Done), kept, now)
             }
             OperationStep::Remember(running) => done(running, kept, "begin"),
+            OperationStep::Finish(hook) => {
+                learn(observed, ctx).await;
+                let (_, message) = self.last_words(&placed[hook]).await;
+                done(finish(running, message), kept, "begin")
+            }
             OperationStep::Judge(trouble) => {
                 let said = self.ask(&placed[trouble.hook], &trouble).await;
                 let running = judge(&view, &trouble, &said);
@@ -351,6 +356,28 @@ impl Pass<'_> {
         let clean = |text: &str| self.ctx.show(self.observed, &Text::foreign(text));
         let mut said = PodsSaid { why: self.ctx.show(self.observed, &trouble.why), ..PodsSaid::default() };
         let (true, Some(namespace)) = (hook.is_a_run(), &id.namespace) else { return said };
+        (said.exit, said.message) = self.last_words(placed).await;
+        if trouble.late || !matches!(said.exit, Some(Exit::Later | Exit::Refused)) {
+            said.lines = match self.observed.cluster.last_lines(namespace, &id.gvk.kind, &id.name).await {
+                Ok(Some((pod, lines))) => format!("; the last lines of pod {pod}:\n{}", clean(&lines)),
+                // The termination message contains the end of the log, too.
+                _ if !said.message.is_empty() => format!("; its last line: {}", said.message),
+                Ok(None) => String::new(),
+                Err(error) if error.is_forbidden() => format!("; its log cannot be read: {error}"),
+                Err(error) => {
+                    tracing::info!(%error, hook = %id, "cannot read the log of a failed operation");
+                    String::new()
+                }
+            };
+        }
+        said
+    }
+
+    /// How the container of an object came out that counts, and the last line of its termination message, masked. The role may not allow
+    /// to ask its pods.
+    async fn last_words(&self, placed: &Placed) -> (Option<Exit>, String) {
+        let Placed { hook, id, .. } = placed;
+        let (true, Some(namespace)) = (hook.is_a_run(), &id.namespace) else { return (None, String::new()) };
         let cluster = &self.observed.cluster;
         let pods = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
         let found = if &*id.gvk.kind == "Job" {
@@ -366,20 +393,6 @@ impl Pass<'_> {
             |pod: &Value| pod.pointer("/metadata/creationTimestamp").and_then(Value::as_str).map(str::to_owned);
         found.sort_by_key(|pod| std::cmp::Reverse(created(pod)));
         let (exit, message) = runs::last_words(&found.iter().collect::<Vec<_>>(), hook.container.as_deref());
-        (said.exit, said.message) = (exit, clean(&message));
-        if trouble.late || !matches!(said.exit, Some(Exit::Later | Exit::Refused)) {
-            said.lines = match cluster.last_lines(namespace, &id.gvk.kind, &id.name).await {
-                Ok(Some((pod, lines))) => format!("; the last lines of pod {pod}:\n{}", clean(&lines)),
-                // The termination message contains the end of the log, too.
-                _ if !said.message.is_empty() => format!("; its last line: {}", said.message),
-                Ok(None) => String::new(),
-                Err(error) if error.is_forbidden() => format!("; its log cannot be read: {error}"),
-                Err(error) => {
-                    tracing::info!(%error, hook = %id, "cannot read the log of a failed operation");
-                    String::new()
-                }
-            };
-        }
-        said
+        (exit, self.ctx.show(self.observed, &Text::foreign(message.as_str())))
     }
 }

@@ -59,6 +59,8 @@ pub enum OperationStep {
     },
     /// The status remembers this.
     Remember(Running),
+    /// The last object succeeded, by its index: [`finish`] keeps its last words.
+    Finish(usize),
     /// An object failed: [`judge`] decides the next step, after a look at its pods.
     Judge(Trouble),
     /// It is over.
@@ -123,6 +125,7 @@ fn forward(view: &View<'_>) -> OperationStep {
     };
     let trouble = |why: Text, late| OperationStep::Judge(Trouble { hook, why, late, created: run.created });
     match &run.outcome {
+        HookOutcome::Succeeded if hook + 1 == placed.len() => OperationStep::Finish(hook),
         HookOutcome::Succeeded => OperationStep::Remember(Running {
             done: running.done + 1,
             attempt: 0,
@@ -181,6 +184,12 @@ fn clear(view: &View<'_>, ended: &Ended) -> OperationStep {
 
 fn ended(running: &Running, result: OperationResult, message: String) -> Running {
     Running { ended: Some(Ended { result, message }), not_before: None, ..running.clone() }
+}
+
+/// The result of an operation whose last object succeeded.
+pub fn finish(running: &Running, message: String) -> Running {
+    let running = Running { done: running.done + 1, attempt: 0, first_attempt: None, ..running.clone() };
+    ended(&running, OperationResult::Succeeded, message)
 }
 
 /// The part of a failed object that is stored.

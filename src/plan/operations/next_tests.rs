@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::document::tests::job;
 use super::super::document::{Hook, Operations};
-use super::{OperationStep, PodsSaid, Trouble, View, judge, next};
+use super::{OperationStep, PodsSaid, Trouble, View, finish, judge, next};
 use crate::mask::Text;
 use crate::plan::operations::run::{Mark, Objects, Placed};
 use crate::plan::operations::state::{Ended, OperationResult, Running};
@@ -70,6 +70,10 @@ fn its_objects_are_made_one_after_the_other_and_each_is_waited_for() {
     let over = Running { done: 2, ..first.clone() };
     let ended = Some(Ended { result: OperationResult::Succeeded, message: String::new() });
     assert_eq!(step(&over, &done, CREATED), OperationStep::Remember(Running { ended, ..over.clone() }));
+    let last = objects(vec![live(&second, 1, HookOutcome::Succeeded, false)]);
+    assert_eq!(step(&second, &last, CREATED), OperationStep::Finish(1));
+    let ended = Some(Ended { result: OperationResult::Succeeded, message: "7 rows".into() });
+    assert_eq!(finish(&second, "7 rows".into()), Running { ended, ..over.clone() });
 }
 
 #[test]

@@ -95,7 +95,7 @@ pub struct Last {
     /// How it came out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<OperationResult>,
-    /// Why not well.
+    /// Why not well; or the last words of its last object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
