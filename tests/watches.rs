@@ -103,8 +103,9 @@ fn check(place: &str, name: &str, kind: &Kind) -> usize {
                 assert_eq!(spec["automountServiceAccountToken"], false, "{place}: {name}: {who} has a token");
             }
             let is_job = who.starts_with("Job ") || who.starts_with("CronJob ") || who.ends_with("-archive");
-            // A PHP application is the tenant's own program, and so is the database that executes its first SQL: they run as nobody.
-            if is_job && !who.ends_with("-initdb") && name != "php" {
+            // A PHP application is the tenant's own program, and so is the database that executes its first SQL, or its data in a drill: they run
+            // as nobody.
+            if is_job && !who.ends_with("-initdb") && !who.ends_with("-drill") && name != "php" {
                 jobs += 1;
                 let containers =
                     ["containers", "initContainers"].iter().filter_map(|list| spec[*list].as_array()).flatten();

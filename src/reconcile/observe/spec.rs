@@ -29,7 +29,7 @@ pub fn read(cr: &Cr) -> Result<Map<String, Value>, Refusal> {
     if let Err(why) = bounds::SPEC.fits(spec) {
         return refuse(format!("spec: {why}"));
     }
-    match serde_json::from_str(spec) {
+    match bounds::SPEC.json(spec) {
         Ok(Value::Object(values)) => Ok(values),
         Ok(_) => refuse("spec is not an object, so it cannot be the values of a chart".to_owned()),
         // The parser's message would quote the content.
