@@ -11,8 +11,8 @@
 //! - [`declared`], [`converge`], [`declare`]: databases and accounts of clients. [`renewed`], [`live`]: files that have changed.
 //! - [`metrics`]: for Prometheus. [`upgrade`]: data of another version. [`zones`]: time zones. [`scheduler`]: events of clients.
 //! - [`orders`], [`roles`]: its actions by order. [`seed`]: copies of the data.
-//! - [`events`], [`logs`]: the writes, for the program that stores them. [`restore`]: a new cluster from a copy that
-//!   was stored.
+//! - [`events`], [`logs`]: the writes, for the program that stores them. [`restore`], [`relay`]: a new cluster from a
+//!   copy that was stored.
 #![warn(missing_docs)]
 
 pub mod accounts;
@@ -36,6 +36,7 @@ pub mod metrics;
 pub mod orders;
 pub mod process;
 pub mod program;
+pub mod relay;
 pub mod release;
 pub mod renewed;
 pub mod restore;

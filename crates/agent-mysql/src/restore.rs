@@ -29,6 +29,7 @@ use super::keeper::{InitFile, SHORT, answers, does_nothing, random, write_secret
 use super::logs::shown;
 use super::member::{DatabaseMember, FILES};
 use super::process::Process;
+use super::relay::Relay;
 use super::seed::{
     PART, REPLICA, ROLE, STALLS, STATE, is_older, own_version, position, prepare, set_position, succeeds, take_back,
 };
@@ -42,7 +43,7 @@ use tillerman_agent::stored::{DATA, Description, Form, HAS, LIMIT, SEEN, Until, 
 /// How long the sender may take before the first byte: it fetches logs.
 const FIRST: Duration = Duration::from_secs(3600);
 /// How long a step of the database may take.
-const STEP: Duration = Duration::from_secs(3600);
+pub const STEP: Duration = Duration::from_secs(3600);
 /// The largest message of a client that is kept, in bytes.
 const SAID: u64 = 64 << 10;
 
@@ -443,7 +444,7 @@ async fn forget(sql: &mut Sql) -> Result<(), String> {
 }
 
 /// The writes that the database has.
-async fn written(sql: &mut Sql) -> Result<Position, String> {
+pub async fn written(sql: &mut Sql) -> Result<Position, String> {
     let state = match sql.flavor {
         Flavor::Mariadb => "gtid_binlog_state",
         Flavor::Mysql => "gtid_executed",
@@ -498,7 +499,7 @@ async fn replay(
         });
         copied.map_err(in_file)?;
         if sql.flavor == Flavor::Mysql {
-            relay.logs += 1;
+            relay.add();
             continue;
         }
         run_log(member, scratch, &part).await?;
@@ -514,71 +515,6 @@ async fn replay(
     wanted.is_reached()?;
     relay.apply(sql, &member.volume.arriving(), &wanted.has).await?;
     Ok(wanted.taken)
-}
-
-/// The logs of MySQL as the relay logs of a replica, which applies them: this needs no other program.
-#[derive(Debug, Default)]
-struct Relay {
-    /// How many logs there are.
-    logs: usize,
-}
-
-impl Relay {
-    fn name(number: usize) -> String {
-        format!("relay.{number:06}")
-    }
-
-    /// The path of the next log.
-    fn next(&self, data: &Path) -> PathBuf {
-        data.join(Self::name(self.logs + 1))
-    }
-
-    /// Applies all logs. The database has the position `has` then.
-    async fn apply(&self, sql: &mut Sql, data: &Path, has: &Position) -> Result<(), String> {
-        if self.logs == 0 {
-            return Ok(());
-        }
-        let index = data.join("relay.index");
-        let names = (1..=self.logs).map(|number| format!("./{}\n", Self::name(number)));
-        std::fs::write(&index, names.collect::<String>()).map_err(|error| format!("{}: {error}", index.display()))?;
-        let said = |error: super::sql::SqlError| format!("the logs are not applied: {error}");
-        // The source is never connected to.
-        let source = format!(
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'archive', SOURCE_AUTO_POSITION = 0, RELAY_LOG_FILE = '{}', RELAY_LOG_POS = 4",
-            Self::name(1)
-        );
-        for statement in [source.as_str(), "START REPLICA SQL_THREAD"] {
-            sql.run(statement, STEP).await.map_err(said)?;
-        }
-        let mut moved = (Instant::now(), 0);
-        loop {
-            // Returns at once if all of them are applied, and after a second otherwise.
-            sql.rows(&format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{has}', 1) AS late"), STEP).await.map_err(said)?;
-            let now = written(sql).await?;
-            if now == *has {
-                break;
-            }
-            let rows = sql.rows("SHOW REPLICA STATUS", STEP).await.map_err(said)?;
-            let state = rows.first().ok_or("the database has no applier")?;
-            if state.text("Replica_SQL_Running") != "Yes" || now.contains(has) {
-                let error = state.text("Last_SQL_Errno");
-                return Err(format!(
-                    "the writes of the logs cannot be applied: error {error} after {}, and they lead to {}",
-                    shown(&now),
-                    shown(has)
-                ));
-            }
-            if now.count() > moved.1 {
-                moved = (Instant::now(), now.count());
-            } else if moved.0.elapsed() > STEP {
-                return Err(format!("the database applies nothing after {}", shown(&now)));
-            }
-        }
-        for statement in ["STOP REPLICA", "RESET REPLICA ALL"] {
-            sql.run(statement, STEP).await.map_err(said)?;
-        }
-        Ok(())
-    }
 }
 
 async fn run_log(member: &DatabaseMember, scratch: &Scratch, log: &Path) -> Result<(), String> {
