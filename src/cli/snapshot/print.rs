@@ -52,7 +52,8 @@ impl Shown<'_> {
             }),
             Of::Log(log) => json!({"position": log.writes, "lastSuccessDate": done, "backup": self.name}),
         };
-        pretty(&json!({"name": self.name, "record": self.record, "status": status}))
+        // In one line, which is also the last one.
+        json!({"name": self.name, "record": self.record, "status": status}).to_string() + "\n"
     }
 }
 
