@@ -48,7 +48,7 @@ fn cut(path: &Path, bytes: u64) {
     file.set_len(file.metadata().unwrap().len() - bytes).unwrap();
 }
 
-/// A harm: its name, what does it, and a part of what the drill says.
+/// A harm: its name, the function that does it, and a part of the message of the drill.
 type Harm = (&'static str, fn(&Files), &'static str);
 
 /// Harms of the stored files.

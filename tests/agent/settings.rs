@@ -90,6 +90,22 @@ async fn a_file_cannot_take_back_what_the_guarantee_needs() {
         assert!(connect_as(member.address, "nobody", "").await.is_err(), "accounts count");
     }
     assert!(cluster.members[1].run("CREATE DATABASE x").await.is_err(), "a replica is read-only");
+    // Neither can the file of settings that change while the database runs.
+    let live: Vec<&str> =
+        lines.lines().filter(|line| !line.starts_with("wait_timeout") && !line.starts_with("sql_mode")).collect();
+    fs::write(file.with_file_name("live.cnf"), format!("[mysqld]\n{}\nmax_connections=66\n", live.join("\n"))).unwrap();
+    for member in &cluster.members {
+        let since = Instant::now();
+        while member.numbers("SELECT @@GLOBAL.max_connections").await != [66] {
+            assert!(since.elapsed() < PATIENCE, "the other settings are taken");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let safe = "SELECT @@GLOBAL.sync_binlog + @@GLOBAL.innodb_flush_log_at_trx_commit";
+        assert_eq!(member.numbers(safe).await, [2], "{}", member.name);
+    }
+    assert!(cluster.members[1].run("CREATE DATABASE x").await.is_err(), "a replica is still read-only");
+    fs::remove_file(file.with_file_name("live.cnf")).unwrap();
+    cluster.members[0].until("no setting is refused", |state| state.problem.is_none()).await;
     assert_eq!(cluster.members[1].texts("SELECT @@GLOBAL.event_scheduler").await, ["OFF"]);
     // The agent's own connections outlive `wait_timeout`.
     tokio::time::sleep(Duration::from_millis(2500)).await;

@@ -6,9 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::flavor::Flavor;
 use super::keeper::SHORT;
 use super::member::DatabaseMember;
 use super::process::Process;
+use super::settings::is_own;
 use super::sql::SqlError;
 
 /// The name of the file.
@@ -31,14 +33,15 @@ struct Done {
     at: Instant,
 }
 
-/// Sets what has changed, as long as the agent runs.
+/// Applies the changed settings, as long as the agent runs.
 pub async fn keep_live(member: Arc<DatabaseMember>) {
     let Some(path) = member.flags.my_cnf.as_ref().map(|path| path.with_file_name(FILE)) else { return };
-    let mut seen = read(&path);
+    let flavor = member.flags.flavor;
+    let mut seen = read(&path, flavor);
     let mut last: Option<Done> = None;
     loop {
         let process = member.wait_until(|facts| facts.running.clone().filter(|_| !facts.stopping)).await;
-        let wanted = read(&path);
+        let wanted = read(&path, flavor);
         // A database that has started may have read the file as it was before.
         let known = last.take().filter(|last| Arc::ptr_eq(&last.process, &process));
         let is_due = known
@@ -100,8 +103,9 @@ async fn apply(process: &Process, used: &mut Settings, wanted: &Settings) -> Vec
     problems
 }
 
-/// Reads the file. One that is missing has no settings.
-fn read(path: &Path) -> Settings {
+/// Reads the file. One that is missing has no settings. Whoever can change the `ConfigMap` cannot weaken the guarantee: a setting that it
+/// needs is left out, as an argument of the database overrides it at the start.
+fn read(path: &Path, flavor: Flavor) -> Settings {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let is_name = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', '[', ';', '!']));
@@ -110,7 +114,7 @@ fn read(path: &Path) -> Settings {
         None => (line.replace('-', "_"), None),
     });
     // Only such names reach a statement.
-    pairs.filter(|(name, _)| is_name(name)).collect()
+    pairs.filter(|(name, _)| is_name(name) && !is_own(flavor, name)).collect()
 }
 
 /// A value of an option file as a literal of SQL: a number, in which a suffix counts, or a text.
@@ -139,6 +143,7 @@ fn literal(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{literal, read};
+    use crate::flavor::Flavor;
 
     #[test]
     fn values_become_literals() {
@@ -167,8 +172,21 @@ mod tests {
         std::fs::write(&path, "[mysqld]\n# a=b\nmax-connections = 7\nlocal_infile\na b=1\na;b=2\n!include x\n")
             .unwrap();
         let expected = [("local_infile".to_owned(), None), ("max_connections".to_owned(), Some("7".to_owned()))];
-        assert_eq!(read(&path), expected.into());
+        assert_eq!(read(&path, Flavor::Mariadb), expected.into());
+        for (flavor, lines) in [
+            (
+                Flavor::Mariadb,
+                "SYNC-BINLOG=0\nread_only=0\nrpl_semi_sync_master_timeout=1\ngtid_slave_pos=x\nslave_exec_mode=IDEMPOTENT",
+            ),
+            (
+                Flavor::Mysql,
+                "sync_binlog=0\nsuper_read_only=0\nrpl_semi_sync_source_timeout=1\ninnodb_flush_log_at_trx_commit=0",
+            ),
+        ] {
+            std::fs::write(&path, lines).unwrap();
+            assert!(read(&path, flavor).is_empty(), "{:?}", read(&path, flavor));
+        }
         std::fs::remove_file(&path).unwrap();
-        assert!(read(&path).is_empty());
+        assert!(read(&path, Flavor::Mysql).is_empty());
     }
 }

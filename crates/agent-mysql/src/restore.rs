@@ -691,7 +691,7 @@ mod tests {
     #[test]
     fn each_server_of_mysql_has_numbers_of_its_own() {
         let [a, b] = ["3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"];
-        let mut wanted = Wanted::new(&Until::End, format!("{a}:1-9").parse().unwrap()).unwrap();
+        let mut wanted = Wanted::new(&Until::End, format!("{a}:3-9").parse().unwrap()).unwrap();
         for (stream, number, choice) in [
             (a, 9, Choice::Skip),
             (a, 10, Choice::Take),
@@ -702,7 +702,7 @@ mod tests {
             assert_eq!(wanted.choose(stream, number, 1), choice, "{stream}:{number}");
         }
         assert_eq!(wanted.problem, Some(format!("the writes from 2 to 2 of server {b} are missing")));
-        assert_eq!(wanted.has.to_string(), format!("{a}:1-11,{b}:1"));
+        assert_eq!(wanted.has.to_string(), format!("{a}:3-11,{b}:1"));
     }
 
     #[test]

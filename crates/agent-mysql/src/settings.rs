@@ -79,6 +79,22 @@ const MYSQL: [(&str, &str); 22] = [
     ("mysqlx", "OFF"),
 ];
 
+/// The settings that the guarantee needs of a database.
+fn needs(flavor: Flavor) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    let more: &[(&str, &str)] = match flavor {
+        Flavor::Mariadb => &MARIADB,
+        Flavor::Mysql => &MYSQL,
+    };
+    NEEDS.iter().chain(more)
+}
+
+/// Whether the guarantee needs a setting, whose name has underscores, or it changes with the orders: nothing else may set it.
+pub fn is_own(flavor: Flavor, name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let changes = ["gtid_", "rpl_semi_sync_", "super_read_only", "replicate_", "slave_", "replica_"];
+    needs(flavor).any(|(own, _)| own.replace('-', "_") == name) || changes.iter().any(|begin| name.starts_with(begin))
+}
+
 /// The arguments of the database.
 pub fn arguments(flags: &Flags, data: &Path, init_file: &Path, takes_back: bool) -> Vec<String> {
     let mut arguments = Vec::new();
@@ -100,11 +116,7 @@ pub fn arguments(flags: &Flags, data: &Path, init_file: &Path, takes_back: bool)
     ours("bind-address", &flags.bind_address);
     ours("server-id", &flags.server_id().to_string());
     ours("init-file", &init_file.display().to_string());
-    let needs: &[(&str, &str)] = match flags.flavor {
-        Flavor::Mariadb => &MARIADB,
-        Flavor::Mysql => &MYSQL,
-    };
-    for (name, value) in NEEDS.iter().chain(needs) {
+    for (name, value) in needs(flags.flavor) {
         ours(name, value);
     }
     if let Some(tls) = flags.tls() {
