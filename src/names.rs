@@ -37,6 +37,8 @@ pub const FORCE_NEW_CLUSTER: &str = "tillerman.dev/force-new-cluster";
 
 /// The replica that takes over from the primary.
 pub const SWITCH_OVER: &str = "tillerman.dev/switch-over";
+/// When the release sleeps.
+pub const SLEEP: &str = "tillerman.dev/sleep";
 
 // Annotations of a custom resource that the operator or its Jobs write.
 
@@ -103,6 +105,8 @@ pub const STEPPED_BY: &str = "tillerman.dev/members";
 pub const SCALE_HOOK: &str = "tillerman.dev/scale-hook";
 /// Which run of the scale hook it is.
 pub const SCALE_HOOK_RUN: &str = "tillerman.dev/scale-hook-run";
+/// A workload without pods: its release sleeps.
+pub const ASLEEP: &str = "tillerman.dev/asleep";
 /// The `ConfigMap` from which members of etcd start: the release.
 pub const INITIAL_CLUSTER: &str = "tillerman.dev/initial-cluster";
 /// The `ConfigMap` from which members of a database with one primary and replicas take their roles: the release.

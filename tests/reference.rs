@@ -16,7 +16,9 @@ use tillerman::members::rows::Row;
 use tillerman::members::{etcd, primary};
 use tillerman::object::Gvk;
 use tillerman::plan::reasons::{CONDITIONS, EVENTS, REASONS};
-use tillerman::telemetry::collect::{CreatedAt, DatabaseLabels, DatabaseSight, MemberLabels, ReleaseState};
+use tillerman::telemetry::collect::{
+    CreatedAt, DatabaseLabels, DatabaseMember, DatabaseSight, MemberLabels, ReleaseState,
+};
 use tillerman::telemetry::metrics::{Metrics, PassResult, QueueAge};
 
 const START: &str = "<!-- generated: ";
@@ -163,7 +165,7 @@ fn all_metrics() -> String {
         let text = || "x".to_owned();
         let labels = DatabaseLabels { controller: text(), namespace: text(), name: text(), members: text() };
         let member = MemberLabels { controller: text(), namespace: text(), name: text(), pod: text(), role: "Replica" };
-        let members = vec![(member, true, Some(1.0))];
+        let members = vec![DatabaseMember { labels: member, answers: true, lag: Some(1.0), waiting: Some(1) }];
         vec![DatabaseSight { labels, safe: Some(true), takes_writes: true, last_change: Some(1), members }]
     });
     metrics.register_watches(|| 1);

@@ -150,7 +150,6 @@ impl Converter<'_> {
             to.insert("nullable".into(), Value::Bool(true));
         }
         let has = |kind: &str| types.contains(&kind);
-        let is_scalar = !types.is_empty() && !has("object") && !has("array");
         match types.as_slice() {
             ["object"] => self.object(source, &mut to, place),
             ["array"] => self.array(source, &mut to, place),
@@ -164,8 +163,10 @@ impl Converter<'_> {
             _ => {
                 to.insert(KEEP.into(), Value::Bool(true));
                 // Of the types that a value may not have, none is taken but its empty one, which Helm takes for nothing.
-                if is_scalar {
-                    to.extend([("maxProperties".to_owned(), 0.into()), ("maxItems".to_owned(), 0.into())]);
+                for (kind, limit) in [("object", "maxProperties"), ("array", "maxItems")] {
+                    if !types.is_empty() && !has(kind) {
+                        to.insert(limit.into(), 0.into());
+                    }
                 }
             }
         }
@@ -422,7 +423,7 @@ mod tests {
                     "name": {"type": "string", "enum": ["a", "b"]},
                     "port": {"type": "integer", "minimum": 0, "exclusiveMinimum": true},
                     "any": {"x-kubernetes-int-or-string": true},
-                    "either": {"x-kubernetes-preserve-unknown-fields": true},
+                    "either": {"x-kubernetes-preserve-unknown-fields": true, "maxItems": 0},
                     "both": {"description": "B.", "type": "integer", "minimum": 0, "exclusiveMinimum": true},
                     "amount": {"x-kubernetes-int-or-string": true},
                     "share": {"x-kubernetes-preserve-unknown-fields": true, "maxProperties": 0, "maxItems": 0},

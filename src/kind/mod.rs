@@ -2,6 +2,7 @@
 
 pub mod allow;
 pub mod annotations;
+pub mod cron;
 pub mod depends_on;
 pub mod dns;
 pub mod duration;
@@ -13,6 +14,7 @@ pub mod rollout;
 pub mod schema_documents;
 pub mod selector;
 pub mod service_account;
+pub mod sleep;
 pub mod switches;
 pub mod values_from;
 pub mod watches;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::service_account::ServiceAccount;
+use super::sleep::Sleep;
 use super::{duration, go_bool, placement};
 use crate::bounds;
 
@@ -78,6 +79,8 @@ pub struct Switches {
     pub paused: bool,
     /// `dry-run`: changes are reported, and not made.
     pub dry_run: bool,
+    /// `sleep`: workloads have no pods.
+    pub sleep: Sleep,
     /// `hooks`: `off` runs none.
     pub hooks: bool,
     /// `max-history`: revisions that are kept; 0 for all, as in Helm, where `watches.yaml` says so.
@@ -105,6 +108,7 @@ impl Default for Switches {
         Self {
             paused: false,
             dry_run: false,
+            sleep: Sleep::default(),
             hooks: true,
             max_history: 10,
             timeout: None,
@@ -167,6 +171,16 @@ pub const SWITCHES: &[Switch] = &[
         effect: "The operator changes nothing; the condition `DryRun` shows the changes that it would make. It still \
                  carries out a deletion.",
         reader: Reader::Word(|s, text| set(&mut s.dry_run, bool(text))),
+    },
+    Switch {
+        name: "sleep",
+        field: Some("sleep"),
+        values: "`true`, `false`, or `SCHEDULE until SCHEDULE`, with `in ZONE` for another time zone than UTC",
+        allow: None,
+        effect: "The release [sleeps](../how-to/sleep.md): its Deployments and StatefulSets have no pods, and its CronJobs \
+                 are suspended. Volumes, Services and all other objects stay. With schedules, such as \
+                 `0 20 * * 1-5 until 0 7 * * 1-5 in Europe/Berlin`, it sleeps from the first to the second.",
+        reader: Reader::Word(|s, text| set(&mut s.sleep, Sleep::read(text))),
     },
     Switch {
         name: "reconcile-at",

@@ -14,6 +14,7 @@ pub use super::driver_name::{DriverName, is_own};
 use super::drivers::{BUILT_IN, Drivers};
 use super::progress;
 use crate::kind::duration;
+use crate::kind::sleep::Sleep;
 use crate::object::{Gvk, Object, ObjectId};
 use crate::release::digest::Hasher;
 use crate::release::document::{DocumentFields, body};
@@ -34,7 +35,8 @@ const MAX_SIZE: u32 = 100;
 /// The maximum size of the annotation in bytes. The inventory is in the same 256 KiB.
 const MAX_ENCODED: usize = 40 << 10;
 /// The fields of `spec`, before and after those with the settings of a driver.
-const FIELDS: [&[&str]; 2] = [&["target", "size", "driver", "volumes", "progressDeadline"], &["paused", "version"]];
+const FIELDS: [&[&str]; 2] =
+    [&["target", "size", "driver", "volumes", "progressDeadline"], &["paused", "sleep", "version"]];
 /// The default number of seconds without progress after which the condition reports it.
 const PROGRESS_DEADLINE: u64 = 600;
 
@@ -72,6 +74,9 @@ pub struct Set {
     /// Whether no member is added, removed or restarted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+    /// When no member has a pod.
+    #[serde(default, skip_serializing_if = "Sleep::is_never")]
+    pub sleep: Sleep,
     /// The intended version of the members, for the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
@@ -281,6 +286,7 @@ impl Set {
             service: "peer".into(),
             settings: DriverSettings::default(),
             paused: false,
+            sleep: Sleep::default(),
             version: None,
         }
     }
@@ -339,6 +345,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str, drivers: &Drivers)
         Some(Value::Bool(paused)) => paused,
         Some(_) => return Err("spec.paused must be true or false".to_owned()),
     };
+    let sleep = read_sleep(spec.take("sleep"))?;
     let version = spec.text("version")?;
     let known = drivers.get(driver.as_str());
     // In the status these two fields are next to the names of documents.
@@ -362,8 +369,25 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str, drivers: &Drivers)
         service,
         settings: DriverSettings::of(field, settings),
         paused,
+        sleep,
         version: version.or(needs.version),
     })
+}
+
+/// `true`, `false`, or two schedules.
+fn read_sleep(value: Option<Value>) -> Result<Sleep, String> {
+    match value {
+        None | Some(Value::Bool(false)) => return Ok(Sleep::Never),
+        Some(Value::Bool(true)) => return Ok(Sleep::Always),
+        Some(Value::Object(_)) => {}
+        Some(_) => return Err("spec.sleep must be true, false, or an object with schedule and wake".to_owned()),
+    }
+    let mut fields = DocumentFields::of("spec.sleep", value, &["schedule", "wake", "timeZone"])?;
+    let mut text = |key: &str| fields.text(key);
+    let (sleep, wake, zone) = (text("schedule")?, text("wake")?, text("timeZone")?);
+    let missing = |key: &str| format!("spec.sleep.{key}, a schedule, is missing");
+    let (sleep, wake) = (sleep.ok_or_else(|| missing("schedule"))?, wake.ok_or_else(|| missing("wake"))?);
+    Sleep::scheduled(&sleep, &wake, &zone.unwrap_or_default()).map_err(|why| format!("spec.sleep: {why}"))
 }
 
 fn read_driver(name: Option<String>) -> Result<DriverName, String> {

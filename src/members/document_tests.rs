@@ -172,7 +172,7 @@ fn what_is_wrong_is_said_in_words() {
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, replicas: 2}")],
             "Members m: spec.replicas is unknown; the fields are target, size, driver, volumes, progressDeadline, \
-             etcd, primary, settings, paused, version",
+             etcd, primary, settings, paused, sleep, version",
         ),
         (
             vec![of("{target: {name: db}, size: 3, driver: jobs, volumes: {onOrphan: Wipe}}")],

@@ -272,6 +272,8 @@ pub struct MemberSight {
     pub answers: bool,
     /// How far it lags behind, in seconds; `None` if that is unknown, or if it is not a replica.
     pub lag: Option<f64>,
+    /// Commits that wait for an acknowledgement; `None` if that is unknown, or if it is not the primary.
+    pub waiting: Option<u32>,
 }
 
 /// An application whose members have to be announced before they are added and removed.

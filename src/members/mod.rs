@@ -17,6 +17,7 @@
 //! - [`drivers`]: the list of drivers: the built-in ones, and those that a program registers.
 //! - [`rows`]: the tables of decisions of `etcd` and `primary`, as pages show them.
 //! - [`progress`]: the report about members in the status.
+//! - [`sleep`](mod@sleep): members that have no pods for a while.
 //! - [`url`]: the ordinal that a URL belongs to.
 //! - [`substitute`]: the fields that the operator inserts when it applies the StatefulSet.
 
@@ -32,6 +33,7 @@ pub mod primary;
 pub mod progress;
 pub mod rows;
 pub mod secret;
+pub mod sleep;
 pub mod substitute;
 pub mod url;
 pub mod workload;

@@ -11,6 +11,7 @@ use super::document::Set;
 use super::driver::DriverProfile;
 use super::drivers::Drivers;
 use super::workload::{Latch, Mode, Move, MoveKind, VolumeClaim, Workload};
+use crate::object::conditions::Conditions;
 
 /// The actions of a pass on a stateful set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +130,14 @@ fn volumes(set: &Set, workload: &Workload) -> Option<Value> {
     (!all.is_empty()).then_some(all.into())
 }
 
+/// Reason of `Ready` while a release sleeps, or its members do.
+pub const ASLEEP: &str = "Asleep";
+
+/// Whether these conditions say that a release sleeps, or its members do.
+pub fn is_asleep(conditions: &Conditions<'_>) -> bool {
+    conditions.get("Ready").is_some_and(|ready| ready.reason() == ASLEEP)
+}
+
 /// A quorum is lost for good, and one member is made to continue alone.
 const RECOVERING: &str = "RecoveringQuorum";
 
@@ -177,6 +186,8 @@ pub struct SetProgress<'a> {
     pub latch: &'a Latch,
     /// Whether the operator may act.
     pub mode: Mode,
+    /// Whether the members sleep.
+    pub asleep: bool,
     /// The actions of the pass.
     pub doing: &'a Doing,
     /// The recovery of a lost quorum that is under way, in words.
@@ -187,10 +198,15 @@ pub struct SetProgress<'a> {
 
 /// Enters a pass on a stateful set. Returns the time until its progress deadline, if it waits.
 pub fn enter(report: &mut MembersStatus, pass: SetProgress<'_>) -> Option<Duration> {
-    let SetProgress { set, workload, latch, mode, doing, recovery, now } = pass;
+    let SetProgress { set, workload, latch, mode, asleep, doing, recovery, now } = pass;
     let replicas = latch.replicas.unwrap_or(workload.replicas);
     let ready = workload.pods.values().filter(|pod| pod.stays_ready()).count();
-    let reached = stage(set, report.members.get(&set.name).unwrap_or(&Value::Null), mode, doing);
+    let asleep = asleep && latch.asleep.is_some() && *doing == Doing::Nothing;
+    let mut reached = stage(set, report.members.get(&set.name).unwrap_or(&Value::Null), mode, doing);
+    if asleep && mode == Mode::Run {
+        reached.insert("phase".into(), ASLEEP.into());
+        report.unready = Some((ASLEEP, format!("{} sleeps: no member has a pod", set.target)));
+    }
     let mut entry =
         json!({"statefulSet": set.target, "size": set.size, "replicas": replicas, "ready": ready, "latch": latch});
     for (name, value) in &reached {
@@ -340,8 +356,12 @@ fn phases(set: &Set, workload: &Workload, latch: &Latch) -> Vec<Value> {
     let outdated = workload.pods.iter().rev().filter(|(k, pod)| **k < set.size && workload.is_outdated(pod));
     let moving = latch.moving.as_ref().map(|m| m.ordinal);
     names.extend(outdated.filter(|(k, _)| Some(**k) != moving).map(|(k, _)| name("restart", *k)));
+    if latch.asleep.is_some() {
+        names.clear();
+    }
     if names.is_empty() {
-        names.push(format!("settle {}", set.target));
+        let what = if latch.asleep.is_none() { "settle" } else { "sleep and wake" };
+        names.push(format!("{what} {}", set.target));
     }
     names.into_iter().map(|name| json!({"name": name, "state": "Pending"})).collect()
 }
@@ -372,6 +392,12 @@ pub fn describe_latch(stateful_set: &str, old: &Latch, new: &Latch, facts: impl 
     }
     if new.since != old.since || new.stale != old.stale {
         return "record which members it waits for".to_owned();
+    }
+    if new.asleep != old.asleep {
+        return match new.asleep {
+            Some(members) => format!("{members} members of {stateful_set} fall asleep"),
+            None => format!("the members of {stateful_set} are awake"),
+        };
     }
     if new.claims != old.claims || new.answered != old.answered {
         return "record which claims belong to members".to_owned();

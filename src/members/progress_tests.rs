@@ -18,7 +18,7 @@ fn enter(
     doing: &Doing,
     now: i64,
 ) -> Option<Duration> {
-    super::enter(report, SetProgress { set, workload, latch, mode, doing, recovery: None, now })
+    super::enter(report, SetProgress { set, workload, latch, mode, asleep: false, doing, recovery: None, now })
 }
 
 fn set() -> Set {

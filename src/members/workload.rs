@@ -128,6 +128,8 @@ pub struct WorkloadTarget {
     pub size: u32,
     /// Whether the operator may act.
     pub mode: Mode,
+    /// Whether the members sleep: none has a pod.
+    pub asleep: bool,
     /// Whether the claims of members that left are deleted.
     pub delete_claims: bool,
     /// Whether claims that exist before the first member are adopted; if not, they are a reason to stop.
@@ -141,7 +143,15 @@ pub struct WorkloadTarget {
 impl WorkloadTarget {
     /// This number of members, whose claims are deleted with them, and no request of a user.
     pub fn of(size: u32) -> Self {
-        Self { size, mode: Mode::Run, delete_claims: true, adopt_claims: false, recover: None, switch_over: None }
+        Self {
+            size,
+            mode: Mode::Run,
+            asleep: false,
+            delete_claims: true,
+            adopt_claims: false,
+            recover: None,
+            switch_over: None,
+        }
     }
 }
 
@@ -185,6 +195,9 @@ pub struct Latch<O = StoredFacts> {
     /// The last `replicas` that the operator wrote (`S_last`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
+    /// The number of replicas to which members that sleep return.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asleep: Option<u32>,
     /// The identity that the application gave itself, such as etcd's cluster ID in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
@@ -273,6 +286,7 @@ impl<O> Latch<O> {
         let Self {
             bootstrapped,
             replicas,
+            asleep,
             cluster,
             position,
             since,
@@ -287,6 +301,7 @@ impl<O> Latch<O> {
         Latch {
             bootstrapped,
             replicas,
+            asleep,
             cluster,
             position,
             since,

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::stamp::Stamped;
 use crate::kind::ignore::Ignore;
+use crate::object::asleep::is_asleep;
 use crate::object::{Gvk, ObjectId};
 use crate::release::fields::Fields;
 use crate::release::managers;
@@ -53,7 +54,7 @@ pub fn autoscaled(objects: &[Stamped]) -> BTreeSet<ObjectId> {
 ///
 /// `zero` says that it has no replicas and no manager owns that, see [`managers::is_scaled_to_zero`]. `previous` is the
 /// object in the last record. If the chart changes its number of replicas, that number is applied, unless an autoscaler
-/// of the release sets the replicas.
+/// of the release sets the replicas. An object that sleeps is sent whole.
 pub fn leave(
     object: &Stamped,
     previous: Option<&Stamped>,
@@ -62,6 +63,9 @@ pub fn leave(
     autoscaled: bool,
     rules: &[Ignore],
 ) -> Option<Map<String, Value>> {
+    if is_asleep(&object.body) {
+        return None;
+    }
     let ours = managers::ours(managed);
     let of = |body: &Map<String, Value>| body.get("spec").and_then(|s| s.get("replicas")).cloned();
     let replicas = of(&object.body);

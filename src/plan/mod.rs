@@ -44,7 +44,7 @@ use crds::Definition;
 use hooks::{Hook, HookEvent};
 use objects::{applies, is_ours, is_own_namespace, is_same, prune, repair};
 use operations::document::Operations;
-use situation::{RevisionKind, Situation, SituationFacts, newest_operation, operation};
+use situation::{RevisionKind, Situation, SituationFacts, is_only_sleep, newest_operation, operation};
 use stamp::Stamped;
 
 /// The intended content of the release.
@@ -372,7 +372,7 @@ fn is_here(facts: &SituationFacts, object: &Stamped) -> bool {
 
 /// Brings a revision whose record exists to `deployed`, or as far as is possible now.
 fn finish(facts: &SituationFacts, desired: &Desired, revision: u64, operation: RevisionKind) -> Vec<PlanStep> {
-    let hooks = if facts.switches.hooks { desired.hooks.as_slice() } else { &[] };
+    let hooks = if facts.switches.hooks && !is_only_sleep(facts) { desired.hooks.as_slice() } else { &[] };
     let before = hooks::next(facts, hooks, revision, HookEvent::before(operation));
     let mut steps = before.steps;
     if !before.done {

@@ -148,6 +148,11 @@ pub const REASONS: &[Reason] = &[
     reason("ApiServerUnreachable", "The API server cannot be reached. The operator retries."),
     reason("ApiServiceUnavailable", "An aggregated API does not answer. The operator retries."),
     reason(
+        "Asleep",
+        "The release [sleeps](../how-to/sleep.md), as `tillerman.dev/sleep` or the chart asks. An operation that is due waits until it \
+         is awake.",
+    ),
+    reason(
         "ChartUnusable",
         "The chart cannot be loaded; the message gives the cause. Correct the chart or `watches.yaml`.",
     ),

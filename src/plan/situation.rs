@@ -55,6 +55,10 @@ pub struct SituationFacts {
     pub history: Vec<Revision>,
     /// Digest of the inputs of a rendering of the release; `None` when there is no usable chart.
     pub inputs: Option<Box<str>>,
+    /// The same digest if the release slept and does not, and the other way round; `None` if the release is up to date, too.
+    pub inputs_otherwise: Option<Box<str>>,
+    /// Whether the release sleeps.
+    pub asleep: bool,
     /// The attempts for these inputs are spent: nothing is tried again until they change (docs/design/applying.md A3).
     pub spent: bool,
     /// The namespace is being deleted, so that nothing can be created in it: hooks cannot run.
@@ -194,6 +198,13 @@ impl Situation {
         let of = |d: &Drift| matches!(d, Drift::Missing(id) | Drift::Changed(id) if id == object);
         matches!(self, Self::Drifted(drift) if drift.iter().any(of))
     }
+}
+
+/// Whether the newest revision only puts the release to sleep or wakes it, or the next one does: its hooks do not run.
+pub fn is_only_sleep(facts: &SituationFacts) -> bool {
+    let Some((head, older)) = facts.history.split_last() else { return false };
+    let before = if head.inputs == facts.inputs { older.last() } else { Some(head) };
+    facts.inputs_otherwise.is_some() && before.is_some_and(|before| before.inputs == facts.inputs_otherwise)
 }
 
 /// The first row that fits wins; the order is the safety argument.

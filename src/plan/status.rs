@@ -15,7 +15,7 @@ use super::operations;
 use super::reasons::CONDITIONS;
 use super::situation::{Drift, Situation};
 use crate::members::conditions::{ClusterCondition, TYPES};
-use crate::members::progress::MembersStatus;
+use crate::members::progress::{ASLEEP, MembersStatus};
 use crate::object::ObjectId;
 use crate::object::conditions::{Condition, ConditionsWriter, bound};
 use crate::release::live::{Health, Scale};
@@ -48,6 +48,8 @@ pub struct Failure {
 pub struct Report<'a> {
     /// The last status.
     pub old: &'a Map<String, Value>,
+    /// Whether the release sleeps.
+    pub asleep: bool,
     /// `metadata.generation` of the custom resource.
     pub generation: i64,
     /// Now, RFC 3339.
@@ -426,7 +428,7 @@ fn ready_conditions(report: &Report<'_>, spent: bool, conditions: &mut Condition
     } else {
         let reconciling = match report.failure {
             Some(failure) => Some((failure.reason, failure.message.as_str())),
-            None if !ready => Some((reason, message.as_str())),
+            None if !ready && reason != ASLEEP => Some((reason, message.as_str())),
             None => None,
         };
         if !blocked {
@@ -606,6 +608,9 @@ fn readiness(report: &Report<'_>) -> (bool, &'static str, String) {
     }
     if let Some((id, Some(health))) = waiting {
         return (false, "Progressing", format!("{id}: {health}"));
+    }
+    if report.asleep {
+        return (false, ASLEEP, "the release sleeps: its workloads have no pods".to_owned());
     }
     let objects = match report.objects.len() {
         1 => "1 object is ready".to_owned(),

@@ -23,6 +23,7 @@ fn report<'a>(
     objects: &'a BTreeMap<ObjectId, Option<Health>>,
 ) -> Report<'a> {
     Report {
+        asleep: false,
         old,
         generation: 1,
         now: "2026-11-21T09:00:00Z",

@@ -46,6 +46,7 @@ use crate::cluster::watch::{End, watch};
 use crate::harm;
 use crate::kind::Kind;
 use crate::members::drivers::Drivers;
+use crate::members::progress::is_asleep;
 use crate::object::conditions::Conditions;
 use crate::release::secret::SELECTOR;
 use crate::telemetry::collect::{CreatedAt, DatabaseSight, ReleaseState, STATES};
@@ -503,6 +504,7 @@ fn states(cache: &Cache, kinds: &Kinds) -> Vec<(ReleaseState, i64)> {
             () if cr.deleting => "uninstalling",
             () if is("Stalled") => "stalled",
             () if is("Ready") => "ready",
+            () if is_asleep(&Conditions::of(&status)) => "asleep",
             () => "progressing",
         };
         *counts.entry(ReleaseState { controller: kinds[key.kind].controller.clone(), state }).or_default() += 1;

@@ -14,12 +14,14 @@ use serde_json::{Map, Value, json};
 use super::error::Error;
 use super::render::draw::{ChartInputs, Drawn, LIMITS, MAX_OBJECTS, declared, members, with_chart};
 use super::render::parse::parse;
+use super::render::patches::Alterations;
 use crate::bounds;
 use crate::chart::{Chart, values};
 use crate::kind::Kind;
 use crate::kind::annotations::{self, Annotations};
 use crate::kind::intended::{ReleaseSettings, intended_release};
 use crate::kind::placement::Place;
+use crate::kind::sleep::Sleep;
 use crate::kind::switches::TARGET_NAMESPACE;
 use crate::mask::Text;
 use crate::members::drivers::Drivers;
@@ -167,7 +169,10 @@ fn rendering(cr: &PlainResource, settings: OfflineSettings<'_>, seed: u32) -> Re
     let host = Arc::new(Seeded::new(seed));
     let options = Options::shared(Arc::clone(&host) as _).limits(LIMITS);
     let inputs = ChartInputs { chart, release: &release, capabilities };
-    let (mut rendered, mut objects) = with_chart(inputs, given, &patches, &options, |_| ())?;
+    // A schedule depends on the time, and the effect of a change does not.
+    let asleep = kind.switches.read(&cr.annotations).map_err(Error::Values)?.sleep == Sleep::Always;
+    let alterations = Alterations { patches, asleep };
+    let (mut rendered, mut objects) = with_chart(inputs, given, &alterations, &options, |_| ())?;
     let drivers = Drivers::new();
     let members = members(&mut rendered, &objects, &owner, &drivers)?;
     if members.is_some() {

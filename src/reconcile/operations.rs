@@ -21,6 +21,7 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
 use crate::kind::switches::OPERATION;
 use crate::mask::Text;
+use crate::members::progress::ASLEEP;
 use crate::object::{Gvk, ObjectId};
 use crate::plan::Verb;
 use crate::plan::claim::Ownership;
@@ -133,9 +134,11 @@ fn blocked(observed: &Verified, applied: &Applied, members: Option<&MembersRepor
         _ if !switches.hooks => {
             because("HooksOff", "the annotation tillerman.dev/hooks turns hooks and operations off")
         }
+        _ if observed.facts.asleep => because(ASLEEP, "the release sleeps"),
         _ if let Some(waiting) = &applied.waiting => because("Progressing", &format!("waiting for {}", waiting.what)),
         Situation::Settled | Situation::Blocked if applied.verb == Verb::Rest => match unready {
             _ if !deployed => because("NotDeployed", "the newest revision is not deployed"),
+            Some((ASLEEP, message)) => because(ASLEEP, message),
             Some((_, message)) => because("PlanInProgress", message),
             None if observed.members.is_some() && members.is_none() => {
                 because("PlanInProgress", "the operator looks at its members next")

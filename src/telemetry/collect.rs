@@ -65,12 +65,25 @@ pub struct DatabaseSight {
     pub takes_writes: bool,
     /// When another member became the primary, in seconds since 1970.
     pub last_change: Option<i64>,
-    /// The members: whether each answers, and how many seconds it lags behind.
-    pub members: Vec<(MemberLabels, bool, Option<f64>)>,
+    /// The members.
+    pub members: Vec<DatabaseMember>,
+}
+
+/// The last known state of a member of a database.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DatabaseMember {
+    /// Which one.
+    pub labels: MemberLabels,
+    /// Whether it answers.
+    pub answers: bool,
+    /// How many seconds a replica lags behind.
+    pub lag: Option<f64>,
+    /// Commits on the primary that wait for an acknowledgement.
+    pub waiting: Option<u32>,
 }
 
 /// The states that a release can be in.
-pub const STATES: [&str; 4] = ["ready", "progressing", "stalled", "uninstalling"];
+pub const STATES: [&str; 5] = ["ready", "asleep", "progressing", "stalled", "uninstalling"];
 
 type Source<L, V> = Arc<dyn Fn() -> Vec<(L, V)> + Send + Sync>;
 

@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::collect::{CreatedAt, DatabaseSight, Process, Read, ReleaseState};
+use super::collect::{CreatedAt, DatabaseMember, DatabaseSight, MemberLabels, Process, Read, ReleaseState};
 use super::health::Health;
 
 /// How long the API server may be down before the operator reports that it is not ready.
@@ -283,18 +283,14 @@ impl Metrics {
         of_all("tillerman_primary_takes_writes", help, |seen| Some(i64::from(seen.takes_writes)));
         let help = "Timestamp of the last fail-over or switch-over";
         of_all("tillerman_primary_last_change_seconds", help, |seen| seen.last_change);
-        let members = source.clone();
-        let up = move || {
-            let all = members().into_iter().flat_map(|seen| seen.members);
-            all.map(|(labels, answers, _)| (labels, i64::from(answers))).collect()
-        };
-        registry.register_collector(Read::new("tillerman_member_up", "Whether the agent of a member answers", up));
-        let lags = move || {
-            let all = source().into_iter().flat_map(|seen| seen.members);
-            all.filter_map(|(labels, _, lag)| Some((labels, lag?))).collect()
-        };
+        let help = "Whether the agent of a member answers";
+        let up = of_members(&source, |member| Some(i64::from(member.answers)));
+        registry.register_collector(Read::new("tillerman_member_up", help, up));
         let help = "How far a replica lags behind the primary";
-        registry.register_collector(Read::new("tillerman_member_lag_seconds", help, lags));
+        registry.register_collector(Read::new("tillerman_member_lag_seconds", help, of_members(&source, |m| m.lag)));
+        let help = "Commits on a primary that wait for the acknowledgement of a replica";
+        let waiting = of_members(&source, |member| member.waiting.map(i64::from));
+        registry.register_collector(Read::new("tillerman_member_waiting_commits", help, waiting));
     }
 
     /// Adds the ages of the queue, which are computed when they are requested: client-go's two, and how long the first
@@ -457,6 +453,21 @@ impl Metrics {
 
 fn kind_labels(gvk: &crate::object::Gvk) -> KindLabels {
     KindLabels { group: gvk.group.to_string(), version: gvk.version.to_string(), kind: gvk.kind.to_string() }
+}
+
+/// Reads a value of each member of the databases that has it.
+fn of_members<F, V: 'static>(
+    source: &F,
+    value: fn(&DatabaseMember) -> Option<V>,
+) -> impl Fn() -> Vec<(MemberLabels, V)> + Send + Sync + 'static
+where
+    F: Fn() -> Vec<DatabaseSight> + Clone + Send + Sync + 'static,
+{
+    let source = source.clone();
+    move || {
+        let all = source().into_iter().flat_map(|seen| seen.members);
+        all.filter_map(|member| Some((member.labels.clone(), value(&member)?))).collect()
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub const PAGE: usize = 100;
 const CHOICES: usize = 200;
 
 /// States in the order of the page: the earlier, the more they need a person.
-const STATES: [&str; 6] = ["Stalled", "Progressing", "Uninstalling", "Unseen", "Paused", "Ready"];
+const STATES: [&str; 7] = ["Stalled", "Progressing", "Uninstalling", "Unseen", "Paused", "Asleep", "Ready"];
 /// The filter for releases that need a person.
 const PERSON: &str = "person";
 /// The filter for releases of which an object was repaired.

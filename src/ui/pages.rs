@@ -311,8 +311,9 @@ fn tone(state: &str) -> &'static str {
         | "Complete" => "good",
         "Stalled" | "Failed" | "failed" | "Unsafe" | "fail" | "refused" | "recreated" | "pruned" | "Refused"
         | "Blocked" => "bad",
-        "Progressing" | "InProgress" | "Waiting" | "Unseen" | "Unknown" | "Paused" | "Uninstalling" | "Terminating"
-        | "Pending" | "ContainerCreating" | "warn" | "changed" | "Changed" | "Drifted" | "Warning" | "False" => "warn",
+        "Progressing" | "InProgress" | "Waiting" | "Unseen" | "Unknown" | "Paused" | "Asleep" | "Uninstalling"
+        | "Terminating" | "Pending" | "ContainerCreating" | "warn" | "changed" | "Changed" | "Drifted" | "Warning"
+        | "False" => "warn",
         other if ["Err", "BackOff", "Failed", "Invalid", "Unschedulable"].iter().any(|part| other.contains(part)) => {
             "bad"
         }

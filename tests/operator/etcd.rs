@@ -245,6 +245,24 @@ fn a_stateful_set_that_was_scaled_by_hand_gets_its_quorum_back() {
     assert_eq!(cluster.lost(writer), 0);
 }
 
+#[test]
+fn a_cluster_sleeps_and_wakes_as_the_same_cluster() {
+    let (cluster, operator) = Cluster::grown("etcdsleep", 3, &json!({}));
+    let writer = cluster.writer();
+    let (id, calls) = (cluster.cluster_id(), cluster.calls().len());
+    for _ in 0..2 {
+        cluster.space.kubectl(&["annotate", "web/a", "tillerman.dev/sleep=true"]).unwrap();
+        cluster.wait_reason("Asleep");
+        assert_eq!(cluster.space.get("statefulset/a-etcd").unwrap()["spec"]["replicas"], 0);
+        operator.settle();
+        assert_eq!(cluster.space.list("persistentvolumeclaims").unwrap().len(), 3);
+        cluster.space.kubectl(&["annotate", "web/a", "tillerman.dev/sleep-"]).unwrap();
+        cluster.wait(3);
+    }
+    assert_eq!((cluster.cluster_id(), cluster.calls().len()), (id, calls));
+    assert_eq!(cluster.lost(writer), 0);
+}
+
 /// F15: two operators at once, without a lease: the list of members and the claims on the API server are enough.
 #[test]
 fn two_operators_at_once_grow_and_shrink_a_cluster_once() {

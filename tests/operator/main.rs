@@ -56,6 +56,7 @@ mod rights;
 mod rollouts;
 mod scope;
 mod shared;
+mod sleep;
 mod sources;
 mod status;
 mod status_fields;

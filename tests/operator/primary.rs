@@ -195,6 +195,7 @@ fn a_cluster_grows_fails_over_and_shrinks_with_its_primary_among_those_that_go()
         format!("tillerman_member_up{{{}}} 1", of(0, "Primary")),
         format!("tillerman_member_up{{{}}} 1", of(2, "Replica")),
         format!("tillerman_member_lag_seconds{{{}}} 0.0", of(1, "Replica")),
+        format!("tillerman_member_waiting_commits{{{}}} 0", of(0, "Primary")),
     ];
     eventually("the metrics show it", || {
         let metrics = operator.metrics();
@@ -244,6 +245,47 @@ fn a_cluster_grows_fails_over_and_shrinks_with_its_primary_among_those_that_go()
     let secret = key.lines().nth(1).unwrap();
     let texts = cluster.space.kubectl(&["get", "events,webs.test.tillerman.dev,configmaps", "-o", "yaml"]).unwrap();
     assert!(!texts.contains(secret) && !operator.log().contains(secret));
+}
+
+/// Members fall asleep and wake under a writer: the primary continues without a fail-over, no volume goes, and nothing is lost.
+#[test]
+fn a_cluster_sleeps_and_wakes_with_the_same_primary() {
+    let (mut cluster, operator) = Cluster::grown("primarysleep", 3);
+    let writer = cluster.agents.writer(0);
+    cluster.wait_writes(20);
+    let epoch = cluster.epoch();
+    let claims = |cluster: &Cluster| -> BTreeSet<String> {
+        let all = cluster.space.list("persistentvolumeclaims").unwrap();
+        all.iter().map(|claim| claim["metadata"]["uid"].to_string()).collect()
+    };
+    let before = claims(&cluster);
+    for way in ["tillerman.dev/sleep=true", ""] {
+        if way.is_empty() {
+            cluster.set(&json!({"sleep": true}));
+        } else {
+            cluster.space.kubectl(&["annotate", "web/a", way]).unwrap();
+        }
+        cluster.wait_reason("Asleep");
+        let members = cluster.space.get("web/a").unwrap()["status"]["members"]["db"].clone();
+        assert_eq!((&members["replicas"], &members["phase"]), (&json!(0), &json!("Asleep")), "{members}");
+        assert_eq!(cluster.space.get("statefulset/a-db").unwrap()["spec"]["replicas"], 0);
+        assert_eq!(cluster.roles().unwrap(), Vec::<String>::new());
+        operator.settle();
+        assert_eq!(claims(&cluster), before);
+        if way.is_empty() {
+            cluster.set(&json!({"sleep": false}));
+        } else {
+            cluster.space.kubectl(&["annotate", "web/a", "tillerman.dev/sleep-"]).unwrap();
+        }
+        let began = Instant::now();
+        cluster.wait(3);
+        println!("awake after {:.1?}", began.elapsed());
+        cluster.wait_writes(5);
+        assert_eq!((cluster.primary(), cluster.epoch()), (0, epoch));
+    }
+    assert_eq!(claims(&cluster), before);
+    writer.abort();
+    cluster.assert_nothing_lost();
 }
 
 /// The operator is killed before and after each order of a growth, a fail-over and a switch-over: a second operator finishes what was begun,

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::chart_label::name_and_version;
 use crate::cluster::discovery::Resource;
+use crate::members::progress::is_asleep;
 use crate::names;
 use crate::object::conditions::{Condition, Conditions};
 
@@ -46,6 +47,7 @@ fn state(cr: &Value) -> &'static str {
         () if cr.pointer("/metadata/deletionTimestamp").is_some() => "Uninstalling",
         () if is("Paused") => "Paused",
         () if is("Stalled") => "Stalled",
+        () if is_asleep(&Conditions::of_object(cr)) => "Asleep",
         () if is("Ready") => "Ready",
         () if cr.pointer("/status/conditions").is_none() => "Unseen",
         () => "Progressing",

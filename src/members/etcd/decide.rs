@@ -23,6 +23,7 @@ use super::state::{
     ClusterState, EtcdAction, EtcdLatch, EtcdSettings, EtcdStep, InitialCluster, ObservedEtcd, Version,
 };
 use crate::members::driver::MemberStep;
+use crate::members::sleep::{falls_asleep, sleeping};
 use crate::members::workload::{Mode, Pod, PodPhase, Workload, WorkloadTarget};
 
 /// When to observe again work in progress.
@@ -161,6 +162,12 @@ impl Scene<'_> {
             position: Some(self.revision()),
             ..self.latch.clone()
         }))
+    }
+
+    /// The members sleep, or wake.
+    fn asleep(&self) -> Option<EtcdStep> {
+        let falls = self.latch.asleep.is_some() && falls_asleep(self.workload, self.target);
+        sleeping(self.workload, self.target, self.latch).or_else(|| falls.then_some(MemberStep::Scale(0)))
     }
 
     /// Another client lowered the replicas, which may have cost the quorum.

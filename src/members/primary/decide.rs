@@ -25,6 +25,7 @@ use super::state::{
 };
 use crate::agent::contract::{MemberState, Order, Promote, Role, Verb};
 use crate::members::driver::MemberStep;
+use crate::members::sleep::{falling_asleep, falls_asleep, sleeping};
 use crate::members::workload::{Mode, Workload, WorkloadTarget};
 
 /// When to observe again work in progress.
@@ -231,6 +232,39 @@ impl Scene<'_> {
     fn highest_number(&self, epoch: u64) -> u64 {
         let of_epoch = self.observed.answers.values().filter(|answer| answer.epoch == epoch);
         of_epoch.filter_map(|answer| answer.number).max().unwrap_or_default()
+    }
+
+    /// The members sleep, or wake.
+    fn asleep(&self) -> Step {
+        sleeping(self.workload, self.target, self.latch)
+    }
+
+    /// The members are to fall asleep. The primary continues when they wake, without a fail-over: its `start` is forgotten, so that it may
+    /// start again.
+    fn falls_asleep(&self) -> Step {
+        if self.latch.asleep.is_some() || !falls_asleep(self.workload, self.target) {
+            return None;
+        }
+        let mut held = Latched { number: self.held.number + 1, ..self.held.clone() };
+        held.starts.retain(|k, _| Some(*k) != self.held.ordinal);
+        Some(MemberStep::Latch(PrimaryLatch {
+            own: PrimaryFacts::of(held),
+            ..falling_asleep(self.workload, self.latch)
+        }))
+    }
+
+    /// The primary takes no more writes.
+    fn ends_writes(&self) -> Step {
+        if !falls_asleep(self.workload, self.target) {
+            return None;
+        }
+        let (p, _) = self.primary().filter(|(_, answer)| answer.role == Role::Primary)?;
+        Some(self.demote(p))
+    }
+
+    /// All pods end.
+    fn stops(&self) -> Step {
+        falls_asleep(self.workload, self.target).then_some(MemberStep::Scale(0))
     }
 
     /// Another client lowered the replicas.

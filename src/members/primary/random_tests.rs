@@ -32,6 +32,7 @@ fn nothing_is_lost_when_anything_fails_at_any_time() {
                 9 => world.target.size = k + 1,
                 11 if world.members.get(&k).is_some_and(|member| member.role == Role::Replica) => world.ends(k),
                 10 => world.template = if world.template == "r1" { "r2" } else { "r1" },
+                12 => world.target.asleep = !world.target.asleep,
                 _ => {}
             }
         }
@@ -39,6 +40,7 @@ fn nothing_is_lost_when_anything_fails_at_any_time() {
         world.cut.clear();
         world.slow.clear();
         world.target.size = 3;
+        world.target.asleep = false;
         if !world.comes_to_rest() {
             // Members that had acknowledged restarted before they answered: it is not known which writes they lost.
             accepted += 1;
@@ -146,6 +148,7 @@ fn nothing_is_lost_when_orders_arrive_late() {
         world.down.clear();
         world.slow.clear();
         world.target.size = 3;
+        world.target.asleep = false;
         while !world.delayed.is_empty() {
             world.arrive();
         }
@@ -204,6 +207,7 @@ fn nothing_is_lost_with_agents_of_other_versions() {
         world.down.clear();
         world.slow.clear();
         world.target.size = 3;
+        world.target.asleep = false;
         if !world.comes_to_rest() {
             world.accept();
             world.settle();

@@ -98,7 +98,8 @@ pub fn sight(
         let answer = observed.answers.get(&k);
         let role = answer.map_or("Unknown", |answer| role(held.ordinal == Some(k), answer));
         let lag = answer.and_then(|answer| answer.lag).filter(|_| role == "Replica");
-        MemberSight { pod: format!("{}-{k}", workload.name), role, answers: answer.is_some(), lag }
+        let waiting = answer.filter(|_| role == "Primary").map(|answer| answer.waiting);
+        MemberSight { pod: format!("{}-{k}", workload.name), role, answers: answer.is_some(), lag, waiting }
     });
     Sight {
         safe: (workload.replicas > 1).then_some(safe),

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Notice, ObjectRun, Preparation, Purpose, Reading, Remedy, WriteRefusal};
 use crate::mask::Text;
+use crate::object::asleep::is_asleep;
 use crate::object::metadata;
 use crate::plan::claim::Ownership;
 use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
@@ -100,6 +101,8 @@ impl ObjectRun<'_> {
             Reading::Found(found, _)
                 if self.preparation < Preparation::Released
                     && self.gives_up_replicas
+                    // It wakes: the number of its sleep is not kept.
+                    && !found.as_object().is_some_and(is_asleep)
                     && let Some(managers) = managers::release_replicas(managed(found), &self.version()) =>
             {
                 ObjectStep::ReleaseReplicas(managers)

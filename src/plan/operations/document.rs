@@ -1,13 +1,13 @@
 //! Operations of a chart: objects whose `helm.sh/hook` is `operation/NAME`. Helm skips them, because it does not know the name. They are
 //! stored next to the release record, so that an operation can begin without a rendering.
 
+use crate::kind::cron::Cron;
 use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::cron::Cron;
 use crate::kind::duration;
 use crate::object::{Gvk, Object};
 use crate::plan::hooks::DeletePolicy;

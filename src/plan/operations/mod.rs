@@ -5,7 +5,6 @@
 //! and timeouts, so every crash is the same as a pass that ended there.
 //!
 //! - [`document`]: a chart's description of them.
-//! - [`cron`]: when a schedule is due.
 //! - [`state`]: the facts that the status keeps.
 //! - [`begin`]: whether one begins, and which.
 //! - [`run`]: the objects of the one that runs.
@@ -13,7 +12,6 @@
 //! - [`status`](mod@status): the text of the status.
 
 pub mod begin;
-pub mod cron;
 pub mod document;
 pub mod next;
 pub mod run;

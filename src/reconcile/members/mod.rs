@@ -260,8 +260,9 @@ async fn each(observed: &Observed, members: &Members, ctx: &Context) -> Result<M
         let target = one.target();
         let before = reported.members.get(&set.name).cloned();
         let recovery = driver.and_then(|driver| driver.recovery(&set.target, &latch));
-        let (mode, recovery) = (target.mode, recovery.as_deref());
-        let progress = SetProgress { set, workload: &workload, latch: &latch, mode, doing: &doing, recovery, now };
+        let (mode, asleep, recovery) = (target.mode, target.asleep, recovery.as_deref());
+        let (workload, latch, doing) = (&workload, &latch, &doing);
+        let progress = SetProgress { set, workload, latch, mode, asleep, doing, recovery, now };
         let left = progress::enter(&mut reported, progress);
         progress::detail(&mut reported, set, profile, before.as_ref(), report);
         next = after.into_iter().chain(left).min();

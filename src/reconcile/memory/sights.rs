@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::store::PerRelease;
 use crate::cluster::cache::ReleaseKey;
 use crate::members::driver::Sight;
-use crate::telemetry::collect::{DatabaseLabels, DatabaseSight, MemberLabels};
+use crate::telemetry::collect::{DatabaseLabels, DatabaseMember, DatabaseSight, MemberLabels};
 
 /// The last reports, by custom resource and stateful set. Checks at rest report here, too, which write nothing.
 pub type Sights = PerRelease<BTreeMap<String, Sight>>;
@@ -35,7 +35,7 @@ impl PerRelease<BTreeMap<String, Sight>> {
                     pod: member.pod.clone(),
                     role: member.role,
                 };
-                (labels, member.answers, member.lag)
+                DatabaseMember { labels, answers: member.answers, lag: member.lag, waiting: member.waiting }
             });
             DatabaseSight {
                 members: members.collect(),

@@ -25,6 +25,7 @@ use crate::kind::ignore::Ignore;
 use crate::kind::switches;
 use crate::kind::switches::{HELM_TIMEOUT, RELEASE_NAME, Switches, TAKE_OWNERSHIP, TARGET_NAMESPACE};
 use crate::members::document::Members;
+use crate::names::ASLEEP;
 use crate::object::ObjectId;
 use crate::plan::attempts;
 use crate::plan::fields;
@@ -56,11 +57,12 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let release = (Arc::clone(&owner.release_namespace), Arc::clone(&owner.release_name));
     let (history, complete) = ctx.cache.revisions(key, &release);
     let Given { values, bad_values, own, extras, linked } = given(key, &cr, &owner, history.last(), ctx).await;
-    let inputs_of = |chart: &Loaded| inputs(chart, &values, &owner, &capabilities, &extras.digest);
-    let Chosen { chart, inputs, refusal: no_chart } = chosen(served, key, &cr, history.last(), inputs_of);
+    let ((switches, bad_switch), now) = (read_switches(served, &cr), jiff::Timestamp::now());
+    let asleep = switches.sleep.is_asleep(now.as_second());
+    let of = InputsOf { values: &values, owner: &owner, capabilities: &capabilities, extras: &extras.digest };
+    let Chosen { chart, inputs, otherwise, refusal: no_chart } = chosen(served, key, &cr, history.last(), of, asleep);
     owner.chart = chart.as_ref().map_or_else(|| "".into(), |chart| chart.chart.metadata.name.as_str().into());
     let (ignored, bad_ignored) = ignored(&own);
-    let (switches, bad_switch) = read_switches(served, &cr);
     let refusal = refusal(&owner, &cr, served, ctx)
         .or(no_chart)
         .or(bad_switch)
@@ -71,7 +73,6 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let cluster = ctx.cluster.acting_as(identity::identity(&served.kind, &cr, &owner));
     let attempt = attempt(inputs.as_deref(), &cr, &cluster);
     let attempts = attempts::read(&cr.status(), &attempt);
-    let now = jiff::Timestamp::now();
     let pause = u64::try_from(attempts.not_before - now.as_millisecond()).unwrap_or(0);
     let free = ctx.waits.is_over(key);
     let looked_up = lookups::state(key, &owner, chart.as_deref(), &extras.used, &switches, &cluster, ctx).await;
@@ -97,7 +98,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         finalized: has(FINALIZER) || (cr.deleting && has(LEGACY_FINALIZER)),
         wait_for_deletion: switches.uninstall_wait,
         asked: is_asked(switches.reconcile_at.as_deref(), &cr) || looked_up.changed,
-        holds: holds(&linked, switches.reconcile_at.as_deref(), &cr),
+        holds: if asleep { None } else { holds(&linked, switches.reconcile_at.as_deref(), &cr) },
         busy: is_busy(history.last(), now.as_second()),
         foreign: foreign(&owner, &cr, &switches, ctx, &history),
         rivals: ctx.cache.has_rivals(&owner.release_namespace, &owner.release_name),
@@ -108,6 +109,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         switches,
         refusal,
         inputs: inputs.map(Into::into),
+        inputs_otherwise: otherwise.map(Into::into),
+        asleep,
         awaits: linked.awaits.clone(),
         contested: ctx.memory.contests.with(key, |contest, now| contest.contested(now)),
         unsynced: listed().filter(not_visible).map(|id| (id.gvk.clone(), id.namespace.clone())).collect(),
@@ -116,8 +119,7 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
         history,
     };
     let newest = facts.history.last().and_then(|r| r.inventory.as_ref());
-    let is_unseen = |id: &ObjectId| not_visible(&id) && !facts.live.contains_key(id);
-    let unseen = newest.is_some_and(|i| i.0.keys().any(is_unseen));
+    let unseen = newest.is_some_and(|i| i.0.keys().any(|id| not_visible(&id) && !facts.live.contains_key(id)));
     let caches = Caches { lists: unseen && blind.is_none(), names: hidden, values: extras.waits || linked.waits };
     let situation = with_caches(situation(&facts), &facts, &owner, ctx, complete, caches);
     let shows_news = facts.history.last().is_some_and(|newest| shows_news(newest, &facts, &owner, &cr));
@@ -249,28 +251,38 @@ fn with_caches(
     if waits { Situation::Waiting } else { situation }
 }
 
-/// The digest of the inputs of a rendering, with this chart.
-fn inputs(
-    chart: &Loaded,
-    values: &Map<String, Value>,
-    owner: &Owner,
-    capabilities: &Capabilities,
-    extras: &str,
-) -> String {
-    digest::inputs(&Inputs {
-        chart: &chart.inputs_digest(),
-        values,
-        name: &owner.release_name,
-        namespace: &owner.release_namespace,
-        capabilities: &chart.capabilities_digest(capabilities),
-        extras,
-    })
+/// The inputs of a rendering without the chart.
+#[derive(Clone, Copy)]
+struct InputsOf<'a> {
+    values: &'a Map<String, Value>,
+    owner: &'a Owner,
+    capabilities: &'a Capabilities,
+    /// [`Extras::digest`].
+    extras: &'a str,
+}
+
+impl InputsOf<'_> {
+    /// The digest of the inputs with this chart.
+    fn digest(self, chart: &Loaded, asleep: bool) -> String {
+        let extras = if asleep { format!("{} {ASLEEP}", self.extras) } else { self.extras.to_owned() };
+        digest::inputs(&Inputs {
+            chart: &chart.inputs_digest(),
+            values: self.values,
+            name: &self.owner.release_name,
+            namespace: &self.owner.release_namespace,
+            capabilities: &chart.capabilities_digest(self.capabilities),
+            extras: &extras,
+        })
+    }
 }
 
 /// The chart of a custom resource, and the digest of its inputs; or why there is none.
+#[derive(Default)]
 struct Chosen {
     chart: Option<Arc<Loaded>>,
     inputs: Option<String>,
+    /// [`SituationFacts::inputs_otherwise`].
+    otherwise: Option<String>,
     refusal: Option<Refusal>,
 }
 
@@ -279,18 +291,23 @@ fn chosen(
     key: &ReleaseKey,
     cr: &Cr,
     newest: Option<&Revision>,
-    inputs_of: impl Fn(&Loaded) -> String,
+    of: InputsOf<'_>,
+    asleep: bool,
 ) -> Chosen {
     let recorded = newest.and_then(|revision| revision.inputs.as_deref());
-    let is_made_by = |chart: &Loaded| recorded == Some(&*inputs_of(chart));
+    let is_made_by =
+        |chart: &Loaded| [asleep, !asleep].into_iter().any(|asleep| recorded == Some(&*of.digest(chart, asleep)));
     match choose(served, key, cr, newest, is_made_by) {
         Choice::Chart(chart) => {
-            let inputs = inputs_of(&chart);
-            Chosen { chart: Some(chart), inputs: Some(inputs), refusal: None }
+            let inputs = of.digest(&chart, asleep);
+            let is_deployed = newest.is_some_and(|newest| newest.status == Status::Deployed);
+            let is_up_to_date = is_deployed && recorded == Some(&*inputs);
+            let otherwise = (!is_up_to_date).then(|| of.digest(&chart, !asleep));
+            Chosen { chart: Some(chart), inputs: Some(inputs), otherwise, refusal: None }
         }
         // The release is up to date.
-        Choice::Held => Chosen { chart: None, inputs: recorded.map(str::to_owned), refusal: None },
-        Choice::None(refusal) => Chosen { chart: None, inputs: None, refusal: Some(refusal) },
+        Choice::Held => Chosen { inputs: recorded.map(str::to_owned), ..Chosen::default() },
+        Choice::None(refusal) => Chosen { refusal: Some(refusal), ..Chosen::default() },
     }
 }
 
@@ -315,7 +332,8 @@ fn is_asked(reconcile_at: Option<&str>, cr: &Cr) -> bool {
     reconcile_at.is_some_and(|asked| answered != Some(asked))
 }
 
-/// The dependency that a change of the release waits for, unless `reconcile-at` requests the change now.
+/// The dependency that a change of the release waits for, unless `reconcile-at` requests the change now. A release that falls asleep does
+/// not wait: its dependency may sleep already.
 fn holds(linked: &Linked, reconcile_at: Option<&str>, cr: &Cr) -> Option<Refusal> {
     linked.holds.clone().filter(|_| !is_asked(reconcile_at, cr))
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::parse::parse;
 use super::patches;
+use super::patches::Alterations;
 use crate::chart::{Chart, floats};
 use crate::harm;
 use crate::host::System;
@@ -17,7 +18,6 @@ use crate::members::drivers::Drivers;
 use crate::members::progress;
 use crate::members::substitute;
 use crate::object::Object;
-use crate::object::patch::Patch;
 use crate::plan::operations::document::Operations;
 use crate::reconcile::blocking::off;
 use crate::reconcile::context::Context;
@@ -132,7 +132,7 @@ async fn in_place(
         host.telling_of_secrets(learn).noting(Arc::clone(surroundings.lookups), lookups::is_own(&observed.owner));
     let meta = &chart.chart.metadata;
     let span = spans::render(&meta.name, &meta.version);
-    let patches = observed.extras.patches.clone();
+    let alterations = Alterations { patches: observed.extras.patches.clone(), asleep: observed.facts.asleep };
     ctx.renderer
         .run(&observed.key, move |stop| {
             // The lookups of the chart belong to its rendering.
@@ -140,7 +140,7 @@ async fn in_place(
             let limits = if harm::is_unlimited() { UNLIMITED } else { LIMITS };
             let options = Options::new(host).limits(limits).until(stop.clone());
             let inputs = ChartInputs { chart: &chart.chart, release: &release, capabilities: &capabilities };
-            with_chart(inputs, values, &patches, &options, |is_rendered| spans::rendered(&span, is_rendered))
+            with_chart(inputs, values, &alterations, &options, |is_rendered| spans::rendered(&span, is_rendered))
         })
         .await
 }
@@ -154,11 +154,11 @@ pub struct ChartInputs<'a> {
     pub capabilities: &'a Capabilities,
 }
 
-/// Renders a chart and patches the result. `is_rendered` hears whether the chart could be rendered.
+/// Renders a chart and changes the result. `is_rendered` hears whether the chart could be rendered.
 pub fn with_chart(
     inputs: ChartInputs<'_>,
     mut values: Map<String, Value>,
-    patches: &[Patch],
+    alterations: &Alterations,
     options: &Options,
     is_rendered: impl FnOnce(bool),
 ) -> Result<(Rendered, Vec<Object>), Error> {
@@ -167,7 +167,7 @@ pub fn with_chart(
     let rendered = render::render(chart, &values, release, capabilities, options);
     is_rendered(rendered.is_ok());
     let mut rendered = rendered?;
-    rendered.manifests = patches::apply(rendered.manifests, patches)?;
+    rendered.manifests = patches::apply(rendered.manifests, alterations)?;
     let objects = parse(&rendered.manifests)?;
     Ok((rendered, objects))
 }

@@ -1,8 +1,10 @@
-//! Patches a rendered chart before it becomes the content of the release: the record has the patched objects.
+//! Patches a rendered chart, and puts its objects to sleep, before it becomes the content of the release: the record has the changed
+//! objects.
 
 use serde_json::Value;
 
 use super::parse::reading;
+use crate::object::asleep::put_to_sleep;
 use crate::object::patch;
 use crate::object::patch::Patch;
 use crate::object::{Object, push_flat};
@@ -10,9 +12,18 @@ use crate::reconcile::error::Error;
 use crate::render::Manifest;
 use crate::template::yaml;
 
-/// Applies the patches to the manifests. A manifest that no patch changes keeps its text.
-pub fn apply(manifests: Vec<Manifest>, patches: &[Patch]) -> Result<Vec<Manifest>, Error> {
-    if patches.is_empty() {
+/// The changes to what a chart renders.
+#[derive(Clone, Debug, Default)]
+pub struct Alterations {
+    pub patches: Vec<Patch>,
+    /// Whether the release sleeps.
+    pub asleep: bool,
+}
+
+/// Applies the changes to the manifests. A manifest that does not change keeps its text.
+pub fn apply(manifests: Vec<Manifest>, alterations: &Alterations) -> Result<Vec<Manifest>, Error> {
+    let Alterations { patches, asleep } = alterations;
+    if patches.is_empty() && !asleep {
         return Ok(manifests);
     }
     let (objects, of_manifest) = reading(|| {
@@ -30,6 +41,9 @@ pub fn apply(manifests: Vec<Manifest>, patches: &[Patch]) -> Result<Vec<Manifest
     })?;
     let mut changed: Vec<Option<Object>> = objects.iter().cloned().map(Some).collect();
     patch::apply(patches, &mut changed).map_err(|e| Error::Manifest(format!("patches: {e}")))?;
+    if *asleep {
+        changed.iter_mut().flatten().for_each(put_to_sleep);
+    }
     let mut result = Vec::with_capacity(manifests.len());
     for (manifest, range) in manifests.into_iter().zip(of_manifest) {
         let is_same = range.clone().all(|at| changed[at].as_ref() == Some(&objects[at]));

@@ -19,7 +19,7 @@ use crate::telemetry::spans;
 use done::Done;
 use events::events;
 use facts::is_passing;
-use next::{following, sooner};
+use next::{following, for_sleep, sooner};
 use status::{say_who_holds, write_status};
 
 /// Writes the report and returns when the next pass is due.
@@ -50,7 +50,7 @@ pub async fn report(observed: &Observed, done: Done, ctx: &Context) -> Result<Ne
     if ctx.kinds.get(observed.key.kind).kind.rollout.is_some() {
         ctx.rollouts.notify_one();
     }
-    let next = following(observed, &done, ctx)?;
+    let next = for_sleep(following(observed, &done, ctx)?, observed);
     Ok(done.operations().map_or(next, |operations| sooner(next, operations)))
 }
 

@@ -36,10 +36,6 @@ const WAIT: Duration = Duration::from_secs(30);
 
 /// Moves the next pass forward to the next look at a running operation, or to the next scheduled operation.
 pub fn sooner(next: Next, seen: &OperationsReport) -> Next {
-    let until = |at: i64| {
-        let left = at.saturating_sub(jiff::Timestamp::now().as_second());
-        Duration::from_secs(u64::try_from(left).unwrap_or(0))
-    };
     match (next, seen.next, seen.due) {
         (Next::Event, Some(at), _) | (Next::Event, None, Some(at)) => Next::After(until(at)),
         (Next::After(after), Some(at), _) | (Next::After(after), None, Some(at)) => Next::After(after.min(until(at))),
@@ -49,7 +45,25 @@ pub fn sooner(next: Next, seen: &OperationsReport) -> Next {
     }
 }
 
-/// When the next pass is due, apart from operations.
+/// Moves the next pass forward to the time at which the release falls asleep or wakes.
+pub fn for_sleep(next: Next, observed: &Observed) -> Next {
+    let members = observed.members.iter().flat_map(|members| &members.sets).map(|set| &set.sleep);
+    let all = members.chain([&observed.facts.switches.sleep]);
+    let Some(at) = all.filter_map(|sleep| sleep.next_change(observed.facts.now)).min() else { return next };
+    match next {
+        Next::Event => Next::After(until(at)),
+        Next::After(after) => Next::After(after.min(until(at))),
+        Next::Rest { period, due } => Next::Rest { period, due: due.into_iter().chain([at]).min() },
+    }
+}
+
+/// The time that is left, from now.
+fn until(at: i64) -> Duration {
+    let left = at.saturating_sub(jiff::Timestamp::now().as_second());
+    Duration::from_secs(u64::try_from(left).unwrap_or(0))
+}
+
+/// When the next pass is due, apart from operations and sleep.
 pub fn following(observed: &Observed, done: &Done, ctx: &Context) -> Result<Next, Error> {
     let waits = matches!(observed.situation, Situation::Waiting | Situation::Leave);
     match done.error() {

@@ -95,6 +95,7 @@ pub async fn write_status(observed: &Observed, done: &Done, ctx: &Context) -> Re
     let rolls_out = ctx.kinds.get(observed.key.kind).kind.rollout.is_some();
     let mut new = status(&Report {
         old: &old,
+        asleep: observed.facts.asleep,
         generation: observed.cr.generation,
         now: &now,
         situation: &observed.situation,

@@ -98,6 +98,13 @@ pub(super) static TABLE: &[Rule] = &[
     ),
     always!(
         QUORUM,
+        asleep,
+        "the record says that the members sleep",
+        "the driver sets the replicas to 0, and then does nothing; all volumes stay. When the members are to wake, it sets the replicas to \
+         the number from before"
+    ),
+    always!(
+        QUORUM,
         scaled_by_hand,
         "the StatefulSet has fewer replicas than the driver wrote last",
         "the driver writes them again: they may be the quorum"
@@ -220,6 +227,7 @@ pub(super) static TABLE: &[Rule] = &[
         "a member has raised the alarm `NOSPACE`, and all members are healthy (`noSpace: Reclaim`)",
         "the driver compacts, defragments one member at a time with the leader last, and disarms the alarm"
     ),
+    quorum!(SIZE, with_quorum::falls_asleep, "the members are to sleep", "the driver records their number"),
     quorum!(
         SIZE,
         with_quorum::new_member,

@@ -8,6 +8,7 @@ use crate::members::driver::MemberStep;
 use crate::members::etcd::state::{
     Call, ClusterState, EtcdAction, EtcdLatch, EtcdStep, ListedMember, MemberAnswer, Version,
 };
+use crate::members::sleep;
 use crate::members::workload::{Pod, VolumeClaim};
 
 /// 3.6 refuses data that earlier versions of 3.5, and older ones, may have written (etcd #19557, #20793).
@@ -53,6 +54,13 @@ pub(super) fn memory(c: &Cluster) -> Option<EtcdStep> {
             || latch.answered != before.answered
     };
     (changed(&latch) || latch.replicas != c.scene.latch.replicas).then_some(MemberStep::Latch(latch))
+}
+
+/// The members are to fall asleep, and nothing of the cluster is half done.
+pub(super) fn falls_asleep(c: &Cluster) -> Option<EtcdStep> {
+    let (workload, latch) = (c.scene.workload, c.scene.latch);
+    let falls = latch.asleep.is_none() && sleep::falls_asleep(workload, c.scene.target);
+    falls.then(|| MemberStep::Latch(sleep::falling_asleep(workload, latch)))
 }
 
 /// A learner that is no longer wanted leaves. This is always allowed.

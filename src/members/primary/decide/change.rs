@@ -353,13 +353,14 @@ impl Scene<'_> {
     /// The primary takes no more writes.
     pub(super) fn primary_hands_over(&self) -> Step {
         let SwitchOver { p, .. } = self.switching_over().filter(|over| over.answer.role == Role::Primary)?;
-        let order = Demote {
-            epoch: self.held.epoch,
-            number: self.number_for(p),
-            data: self.data().to_owned(),
-            within: DEMOTION,
-        };
-        Some(MemberStep::Act(PrimaryAction::Tell { ordinal: p, verb: Verb::Demote(order) }))
+        Some(self.demote(p))
+    }
+
+    /// The order that ends the writes of the primary.
+    pub(super) fn demote(&self, p: u32) -> PrimaryStep {
+        let (epoch, number) = (self.held.epoch, self.number_for(p));
+        let order = Demote { epoch, number, data: self.data().to_owned(), within: DEMOTION };
+        MemberStep::Act(PrimaryAction::Tell { ordinal: p, verb: Verb::Demote(order) })
     }
 
     /// The target applies everything.

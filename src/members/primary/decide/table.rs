@@ -25,6 +25,11 @@ static CREATION: Phase =
     Phase { name: "Creation", about: "These rows apply until the identity of the data is latched." };
 static INTERFERENCE: Phase =
     Phase { name: "Interference", about: "Another client changed the cluster, or gave orders to its members." };
+static SLEEP: Phase = Phase { name: "Sleep", about: "The members have no pods for a while." };
+static FALLING_ASLEEP: Phase = Phase {
+    name: "Falling asleep",
+    about: "The chart or the annotation `tillerman.dev/sleep` puts the members to sleep, and P is not lost.",
+};
 static CHANGE: Phase = Phase {
     name: "Change of the primary",
     about: "These rows complete a fail-over or a switch-over that is latched. Only `roles` also applies without one.",
@@ -70,6 +75,13 @@ pub(super) static TABLE: &[Rule] = &[
         "a member runs",
         "the driver latches the identity of the data from the first answer. If the status was lost, the ConfigMap \
          names P. With adopted volumes, all members answer first, and a fail-over without an earlier P begins"
+    ),
+    row!(
+        SLEEP,
+        asleep,
+        "the latch says that the members sleep",
+        "while they are to sleep and have no replicas, nothing. When they are to wake, the driver sets the replicas to the number from \
+         before, and then forgets that they slept"
     ),
     row!(
         INTERFERENCE,
@@ -179,6 +191,14 @@ pub(super) static TABLE: &[Rule] = &[
          again](../how-to/primary.md#a-database-that-hangs), or reports `FailoverUnsafe`. The latch has the time \
          since when P is silent, until P answers"
     ),
+    row!(
+        FALLING_ASLEEP,
+        falls_asleep,
+        "the members are to sleep, and no operation runs",
+        "the driver latches their number, and a higher number of orders"
+    ),
+    row!(FALLING_ASLEEP, ends_writes, "the members fall asleep, and P is a primary", "P gets the order `demote`"),
+    row!(FALLING_ASLEEP, stops, "the members fall asleep", "the driver sets the replicas to 0; all volumes stay"),
     row!(
         ORDERS,
         promote,

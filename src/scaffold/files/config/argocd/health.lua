@@ -1,4 +1,4 @@
--- The health of a custom resource in Argo CD: kstatus's rules, Degraded after a failure, and Suspended while it is paused.
+-- The health of a custom resource in Argo CD: kstatus's rules, Degraded after a failure, and Suspended while it is paused or sleeps.
 local health = {status = "Progressing", message = "the operator has not read it yet"}
 local found = {}
 if obj.status ~= nil and obj.status.conditions ~= nil then
@@ -26,6 +26,8 @@ elseif obj.metadata.deletionTimestamp ~= nil then
 elseif is("Paused") then
   health.status = "Suspended"
   health.message = found["Paused"].message
+elseif ready.reason == "Asleep" then
+  health.status = "Suspended"
 elseif is("Ready") then
   health.status = "Healthy"
 end

@@ -8,7 +8,7 @@ fn seconds(time: &Value) -> i64 {
 }
 
 fn table() -> Vec<Value> {
-    let text = include_str!("../../../tests/data/cron.jsonl");
+    let text = include_str!("../../tests/data/cron.jsonl");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

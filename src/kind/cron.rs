@@ -6,7 +6,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
-use crate::kind::duration;
+use super::duration;
 
 /// Years to search. A schedule without a time in them, such as the 30th of February, is never due.
 const YEARS: i16 = 5;
