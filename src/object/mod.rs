@@ -2,7 +2,6 @@
 //! conditions, patches, and paths to fields. Nothing here knows of releases,
 //! of kinds of custom resources or of the API server.
 
-pub mod asleep;
 pub mod conditions;
 pub mod field_path;
 pub mod patch;

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::stamp::Stamped;
 use crate::kind::ignore::Ignore;
-use crate::object::asleep::is_asleep;
 use crate::object::{Gvk, ObjectId};
+use crate::release::asleep::is_asleep;
 use crate::release::fields::Fields;
 use crate::release::managers;
 

@@ -2,6 +2,7 @@
 //!
 //! Everything here is a pure function of data: no client, no clock.
 
+pub mod asleep;
 pub mod changes;
 pub mod chunks;
 pub mod compare;

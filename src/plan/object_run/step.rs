@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use super::{Notice, ObjectRun, Preparation, Purpose, Reading, Remedy, WriteRefusal};
 use crate::mask::Text;
-use crate::object::asleep::is_asleep;
 use crate::object::metadata;
 use crate::plan::claim::Ownership;
 use crate::plan::immutable::{self, Remake, UPGRADE_FORCE};
 use crate::plan::reshape::reshape;
+use crate::release::asleep::is_asleep;
 use crate::release::managers::{self, managed};
 
 /// The next step of an object.

@@ -4,11 +4,11 @@
 use serde_json::Value;
 
 use super::parse::reading;
-use crate::object::asleep::put_to_sleep;
 use crate::object::patch;
 use crate::object::patch::Patch;
 use crate::object::{Object, push_flat};
 use crate::reconcile::error::Error;
+use crate::release::asleep::put_to_sleep;
 use crate::render::Manifest;
 use crate::template::yaml;
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Object;
 use crate::names::ASLEEP;
+use crate::object::Object;
 
 /// Annotation that stops KEDA, which would scale a workload from zero by itself (keda.sh, *Pausing autoscaling*).
 const KEDA_PAUSED: &str = "autoscaling.keda.sh/paused-replicas";
