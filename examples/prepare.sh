@@ -17,7 +17,8 @@ export FROM_PATH=1
 nice cargo build --profile demo --bin tillerman --target-dir "$(dirname "$(dirname "$program")")" 2>"$logs/program" &
 jobs=($!) names=(program)
 if [ -z "${KUBECONFIG:-}" ]; then
-	tests/cluster/build-tools.sh api-server >"$logs/cluster" 2>&1 &
+	# The end of a demo needs helm, which is built while the rest is.
+	{ tests/cluster/build-tools.sh api-server && { nohup tests/cluster/build-tools.sh helm >/dev/null & }; } >"$logs/cluster" 2>&1 &
 	jobs+=($!) names+=(cluster)
 fi
 

@@ -74,7 +74,7 @@ pub struct Set {
     /// Whether no member is added, removed or restarted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// When no member has a pod.
+    /// When the release sleeps.
     #[serde(default, skip_serializing_if = "Sleep::is_never")]
     pub sleep: Sleep,
     /// The intended version of the members, for the status.

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """`tillerman fleet` on the charts of the large corpus: fleet.py BINARY CASES FOLDER
 
-CASES is the list of cases of the corpus, and FOLDER has its charts. Between a chart and itself, nothing may change. Where a default of the chart is increased by
+CASES is the list of cases of the corpus, and FOLDER has its charts. Between a chart and itself, nothing may change. A release that falls
+asleep has the same objects, and only its workloads change. Where a default of the chart is increased by
 one, fleet must report exactly the objects in which `tillerman template` of both charts differs, which is Helm's output byte for byte.
 Prints the charts that differ, and `fleet: N passed, N failed`.
 """
@@ -16,6 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 NUMBER = re.compile(r"^(\w+): ([1-9][0-9]?)$", re.M)
 RELEASE = "name: rel"
+# The kinds that sleep changes: always, and unless they are suspended already.
+WORKLOADS = {("apps", "Deployment"), ("apps", "StatefulSet")}
+OTHERS = {("batch", "CronJob"), ("keda.sh", "ScaledObject")}
 
 
 def run(binary, *arguments):
@@ -42,6 +46,23 @@ def fleet(binary, cr, now, then):
     return code, json.loads(out) if code != 2 else None, err
 
 
+def asleep(binary, chart, work, cr):
+    """What is wrong with the objects of a release that sleeps."""
+    sleeps = os.path.join(work, "asleep.yaml")
+    with open(cr) as awake, open(sleeps, "w") as file:
+        file.write(awake.read().replace(RELEASE, RELEASE + ", annotations: {tillerman.dev/sleep: 'true'}"))
+    more = ["--chart", chart, "--kind", "App.examples.dev", "-o", "json", "-n", "ns"]
+    code, out, err = run(binary, "fleet", cr, "--then-resources", sleeps, *more)
+    if code == 2:
+        return f"asleep: {err}"
+    changes = [change for change in json.loads(out)["changes"] if change["object"]["name"]]
+    kind = lambda change: (change["object"]["group"], change["object"]["kind"])
+    wrong = [change for change in changes if change["effect"] != "changed" or kind(change) not in WORKLOADS | OTHERS]
+    slept = sum(kind(change) in WORKLOADS for change in changes)
+    workloads = sum(kind in {name for _, name in WORKLOADS} for kind, _ in objects(binary, chart) or {})
+    return f"asleep: {slept} of {workloads} workloads, {wrong}" if wrong or slept != workloads else None
+
+
 def check(binary, chart, work):
     """Whether a default was changed, and what is wrong."""
     cr = os.path.join(work, "cr.yaml")
@@ -50,6 +71,8 @@ def check(binary, chart, work):
     code, report, err = fleet(binary, cr, chart, chart)
     if code:
         return False, f"to itself: {code} {err} {json.dumps(report)[:300]}"
+    if why := asleep(binary, chart, work, cr):
+        return False, why
     values = os.path.join(chart, "values.yaml")
     text = open(values, encoding="utf-8", errors="replace").read() if os.path.exists(values) else ""
     number = NUMBER.search(text)

@@ -79,6 +79,18 @@ impl MySql {
         });
     }
 
+    /// Waits until it sleeps.
+    fn asleep(&self) {
+        eventually("the cluster sleeps", || {
+            let cluster = self.get(&["mysql", "my"])?;
+            let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let sleeps = conditions.iter().any(|c| c["type"] == "Ready" && c["reason"] == "Asleep");
+            let pods = self.get(&["pods", "-l", "app.kubernetes.io/instance=my,tillerman.dev/role"])?;
+            let has_pods = pods["items"].as_array().is_some_and(|pods| !pods.is_empty());
+            if sleeps && !has_pods { Ok(()) } else { Err(cluster["status"].to_string()) }
+        });
+    }
+
     fn primary(&self) -> String {
         self.get(&["mysql", "my"]).unwrap()["status"]["primary"].as_str().unwrap_or_default().to_owned()
     }
@@ -212,6 +224,12 @@ async fn the_scripts_of_a_new_cluster_are_executed_once() {
     });
 }
 
+/// The claims of a cluster, by their uids.
+fn volumes(cluster: &MySql) -> BTreeSet<String> {
+    let claims = cluster.get(&["pvc"]).unwrap();
+    claims["items"].as_array().unwrap().iter().map(|claim| claim["metadata"]["uid"].to_string()).collect()
+}
+
 /// 1 → 3 → 5 → 2 under writers, with everything that happens to a cluster in between: no acknowledged write is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_write() {
@@ -292,6 +310,18 @@ async fn a_cluster_grows_shrinks_fails_over_and_is_restarted_without_losing_a_wr
     assert_eq!(uids(), before, "no pod was replaced");
     writers.more(20).await;
     done("a setting that needs no restart");
+
+    let (primary, volumes) = (cluster.primary(), volumes(&cluster));
+    cluster.patch(&json!({"sleep": true}));
+    cluster.asleep();
+    let since = std::time::Instant::now();
+    cluster.patch(&json!({"sleep": false}));
+    writers.more(1).await;
+    eprintln!("awake: a write is acknowledged {:?} after it was asked for", since.elapsed());
+    cluster.settled();
+    assert_eq!(cluster.primary(), primary);
+    assert_eq!(self::volumes(&cluster), volumes);
+    writers.more(20).await;
 
     cluster.patch(&json!({"image": NEWER, "version": "11.8"}));
     cluster.settled();

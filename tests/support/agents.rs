@@ -131,7 +131,7 @@ impl Agents {
                 tokio::time::sleep(MOMENT).await;
             }
         });
-        let mut kubelet = Kubelet {
+        let mut kubelet = DatabaseKubelet {
             pods: Api::namespaced(client.clone(), &space.name),
             claims: Api::namespaced(client.clone(), &space.name),
             maps: Api::namespaced(client, &space.name),
@@ -288,7 +288,7 @@ async fn serve(shared: Arc<Shared>, ordinal: u32) {
     }
 }
 
-struct Kubelet {
+struct DatabaseKubelet {
     pods: Api<Pod>,
     claims: Api<PersistentVolumeClaim>,
     maps: Api<ConfigMap>,
@@ -297,7 +297,7 @@ struct Kubelet {
     running: BTreeMap<u32, (String, JoinHandle<()>, Value)>,
 }
 
-impl Kubelet {
+impl DatabaseKubelet {
     async fn tick(&mut self) -> Result<(), kube::Error> {
         let pods = self.pods.list(&ListParams::default()).await?.items;
         let claims = self.claims.list(&ListParams::default()).await?.items;

@@ -109,7 +109,7 @@ impl Node {
             nodes.create(&PostParams::default(), &body).await.unwrap();
             beat(&nodes, &name).await.unwrap();
         });
-        let kubelet = Kubelet {
+        let kubelet = ProcessKubelet {
             pods: Api::namespaced(client.clone(), &space.name),
             claims: Api::namespaced(client.clone(), &space.name),
             maps: Api::namespaced(client, &space.name),
@@ -214,7 +214,7 @@ async fn beat(nodes: &Api<KubeNode>, name: &str) -> Result<(), kube::Error> {
     nodes.patch_status(name, &PatchParams::default(), &patch).await.map(drop)
 }
 
-struct Kubelet {
+struct ProcessKubelet {
     pods: Api<Pod>,
     claims: Api<PersistentVolumeClaim>,
     maps: Api<ConfigMap>,
@@ -223,7 +223,7 @@ struct Kubelet {
     shared: Arc<Mutex<Shared>>,
 }
 
-impl Kubelet {
+impl ProcessKubelet {
     async fn tick(&self) -> Result<(), kube::Error> {
         let pods = self.pods.list(&ListParams::default()).await?.items;
         let claims = self.claims.list(&ListParams::default()).await?.items;

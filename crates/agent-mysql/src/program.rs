@@ -60,7 +60,7 @@ pub async fn run(flags: Flags) -> Result<(), String> {
     let tls = move || owner.tls.as_ref().map(TlsFiles::server);
     tokio::spawn(serve(listener, tls, Arc::new(Routes(Arc::clone(&member)))));
     if let Some(health) = health {
-        tokio::spawn(serve(health, || None, Arc::new(Kubelet(Arc::clone(&member)))));
+        tokio::spawn(serve(health, || None, Arc::new(Probes(Arc::clone(&member)))));
     }
     tokio::spawn(begin(Arc::clone(&member)));
     tokio::spawn(Arc::clone(&member).keep_asking());
@@ -224,9 +224,9 @@ impl routes::Member for DatabaseMember {
 }
 
 /// The requests of the kubelet and Prometheus.
-struct Kubelet(Arc<DatabaseMember>);
+struct Probes(Arc<DatabaseMember>);
 
-impl Answers for Kubelet {
+impl Answers for Probes {
     async fn answer(self: Arc<Self>, asked: Asked) -> Response<Body> {
         let ready = match asked.path.as_str() {
             "/metrics" => return answer(200, metrics::TYPE, metrics::metrics(&self.0).await.into_bytes()),

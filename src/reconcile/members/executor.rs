@@ -80,7 +80,7 @@ impl SetPass<'_> {
         WorkloadTarget {
             size: self.set.size,
             mode,
-            asleep: self.observed.facts.asleep || self.set.sleep.is_asleep(self.observed.facts.now),
+            asleep: self.observed.facts.asleep,
             delete_claims: self.set.on_remove == OnRemove::Delete,
             adopt_claims: self.set.on_orphan == OnOrphan::Adopt,
             recover: self.observed.cr.annotations.get(names::FORCE_NEW_CLUSTER).map(|said| said.trim().into()),

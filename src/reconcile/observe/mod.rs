@@ -22,6 +22,7 @@ use crate::cluster::cr::Cr;
 use crate::kind::annotations::Annotations;
 use crate::kind::dns;
 use crate::kind::ignore::Ignore;
+use crate::kind::sleep::Sleep;
 use crate::kind::switches;
 use crate::kind::switches::{HELM_TIMEOUT, RELEASE_NAME, Switches, TAKE_OWNERSHIP, TARGET_NAMESPACE};
 use crate::members::document::Members;
@@ -58,7 +59,8 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let (history, complete) = ctx.cache.revisions(key, &release);
     let Given { values, bad_values, own, extras, linked } = given(key, &cr, &owner, history.last(), ctx).await;
     let ((switches, bad_switch), now) = (read_switches(served, &cr), jiff::Timestamp::now());
-    let asleep = switches.sleep.is_asleep(now.as_second());
+    let members = history.last().and_then(|newest| newest.members.as_deref().and_then(Members::decode)).map(Arc::new);
+    let asleep = sleeps(&switches, members.as_deref()).any(|sleep| sleep.is_asleep(now.as_second()));
     let of = InputsOf { values: &values, owner: &owner, capabilities: &capabilities, extras: &extras.digest };
     let Chosen { chart, inputs, otherwise, refusal: no_chart } = chosen(served, key, &cr, history.last(), of, asleep);
     owner.chart = chart.as_ref().map_or_else(|| "".into(), |chart| chart.chart.metadata.name.as_str().into());
@@ -77,7 +79,6 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     let free = ctx.waits.is_over(key);
     let looked_up = lookups::state(key, &owner, chart.as_deref(), &extras.used, &switches, &cluster, ctx).await;
     let untried = looked_up.untried || attempts.spent && lookups::may_have_come(key, chart.as_deref(), &cr, ctx);
-    let members = history.last().and_then(|newest| newest.members.as_deref().and_then(Members::decode)).map(Arc::new);
     let listed = || history.last().and_then(|r| r.inventory.as_ref()).into_iter().flat_map(|i| i.0.keys());
     // A first installation that was interrupted has no record yet.
     let left = if complete && history.is_empty() {
@@ -150,6 +151,11 @@ pub async fn observe(key: &ReleaseKey, ctx: &Context) -> Option<Observed> {
     };
     read_records(&mut observed, ctx).await;
     Some(observed)
+}
+
+/// When a release sleeps: as its switches say, and as its chart says in the documents about members.
+pub fn sleeps<'a>(switches: &'a Switches, members: Option<&'a Members>) -> impl Iterator<Item = &'a Sleep> {
+    members.into_iter().flat_map(|members| &members.sets).map(|set| &set.sleep).chain([&switches.sleep])
 }
 
 /// Whether the document of a revision would change the status.

@@ -8,7 +8,7 @@ use crate::plan::situation::Situation;
 use crate::plan::{Verb, attempts};
 use crate::reconcile::context::Context;
 use crate::reconcile::error::Error;
-use crate::reconcile::observe::lookups;
+use crate::reconcile::observe::{lookups, sleeps};
 use crate::reconcile::observed::Observed;
 use crate::reconcile::operations::OperationsReport;
 use crate::reconcile::queue::with_jitter;
@@ -47,8 +47,7 @@ pub fn sooner(next: Next, seen: &OperationsReport) -> Next {
 
 /// Moves the next pass forward to the time at which the release falls asleep or wakes.
 pub fn for_sleep(next: Next, observed: &Observed) -> Next {
-    let members = observed.members.iter().flat_map(|members| &members.sets).map(|set| &set.sleep);
-    let all = members.chain([&observed.facts.switches.sleep]);
+    let all = sleeps(&observed.facts.switches, observed.members.as_deref());
     let Some(at) = all.filter_map(|sleep| sleep.next_change(observed.facts.now)).min() else { return next };
     match next {
         Next::Event => Next::After(until(at)),

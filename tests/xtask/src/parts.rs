@@ -238,7 +238,7 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "fleet",
-        about: "`tillerman fleet` between 726 charts and themselves, and where a default of them changes",
+        about: "`tillerman fleet` between 726 charts and themselves, where they sleep, and where a default of them changes",
         tools: &[],
         release: true,
         alone: false,

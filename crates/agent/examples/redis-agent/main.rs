@@ -102,7 +102,7 @@ async fn run() -> Result<(), String> {
     tokio::spawn(serve(listener, tls, Arc::new(Routes(Arc::clone(&member)))));
     if let Some(address) = member.settings.listen_health {
         let listener = TcpListener::bind(address).await.map_err(listens)?;
-        tokio::spawn(serve(listener, || None, Arc::new(Kubelet(Arc::clone(&member)))));
+        tokio::spawn(serve(listener, || None, Arc::new(Probes(Arc::clone(&member)))));
     }
     create(&member)?;
     tokio::spawn(member::keep_running(Arc::clone(&member)));
@@ -169,9 +169,9 @@ impl routes::Member for RedisMember {
 }
 
 /// The requests of the kubelet.
-struct Kubelet(Arc<RedisMember>);
+struct Probes(Arc<RedisMember>);
 
-impl Answers for Kubelet {
+impl Answers for Probes {
     async fn answer(self: Arc<Self>, asked: Asked) -> Response<Body> {
         match asked.path.as_str() {
             // One that waits for an order is well. A restart would not help.
