@@ -14,7 +14,7 @@
 //!   it.
 //!   [`chain`]: which of both a restore needs.
 //! - [`retain`]: which backups are deleted.
-//! - [`restore`]: puts a restored member into place.
+//! - [`restore`]: puts a restored member into place. [`drill`](mod@drill): proves that a backup can be restored.
 
 pub mod archive;
 mod aws;
@@ -23,6 +23,7 @@ pub mod bolt;
 mod bolt_tests;
 pub mod chain;
 pub mod copy;
+pub mod drill;
 mod http;
 pub mod inspect;
 pub mod place;

@@ -91,7 +91,7 @@ async fn ask(access: &Access, endpoint: &str) -> Result<Read, etcd_client::Error
 }
 
 /// An error without the metadata that gRPC's text has.
-fn plain(error: &etcd_client::Error) -> String {
+pub(super) fn plain(error: &etcd_client::Error) -> String {
     match error {
         etcd_client::Error::GRpcStatus(status) => status.message().to_owned(),
         other => other.to_string(),

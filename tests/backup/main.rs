@@ -2,6 +2,7 @@
 
 mod clouds;
 mod damage;
+mod drill;
 mod etcd;
 mod google;
 mod program;

@@ -302,7 +302,8 @@ async fn a_destroyed_cluster_begins_again_with_its_backup() {
     let backup = json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdBackup",
         "metadata": {"name": "once", "namespace": etcd.namespace},
         "spec": {"etcdEndpoints": ["http://my-client:2379"], "storageType": "Volume",
-            "volume": {"path": "my/first", "claimName": "backups"}}});
+            "volume": {"path": "my/first", "claimName": "backups"},
+            "drill": {"keys": ["key-7"], "version": "3.6.16", "repository": "localhost/etcd"}}});
     kubectl(&["create", "-f", "-"], Some(&backup.to_string())).unwrap();
     etcd.kubectl(&["wait", "etcdbackup/once", "--for=condition=Ready", "--timeout=120s"]).unwrap();
     let pods = etcd.get(&["pods", "-l", "app.kubernetes.io/instance=once"]).unwrap();
@@ -311,6 +312,19 @@ async fn a_destroyed_cluster_begins_again_with_its_backup() {
     assert_eq!((&record["record"]["state"], &record["record"]["keys"]), (&json!("verified"), &json!(50)), "{record}");
     // What comes later is not in it.
     put(50).await;
+    let drilled = |text: &'static str, result: &'static str, said: &'static str| {
+        etcd.kubectl(&["annotate", "--overwrite", "etcdbackup/once", &format!("tillerman.dev/operation=drill@{text}")])
+            .unwrap();
+        eventually("the drill has ended", || {
+            let drill = etcd.get(&["etcdbackup", "once"])?["status"]["operations"]["drill"].clone();
+            let is_it = drill["result"] == result && drill.to_string().contains(said);
+            if is_it { Ok(()) } else { Err(drill.to_string()) }
+        });
+    };
+    drilled("1", "Succeeded", "proved first: revision 51, 50 keys");
+    etcd.kubectl(&["patch", "etcdbackup/once", "--type=merge", "-p", r#"{"spec":{"drill":{"keys":["key-70"]}}}"#])
+        .unwrap();
+    drilled("2", "Failed", "lacks the key");
 
     etcd.kubectl(&["delete", "etcd", "my", "--timeout=120s"]).unwrap();
     eventually("the members and their volumes are gone", || {

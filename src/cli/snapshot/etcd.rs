@@ -24,11 +24,8 @@ pub(super) struct EtcdArgs {
     /// Its key.
     #[arg(long, value_name = "FILE", env = "ETCDCTL_KEY", requires = "cert")]
     key: Option<PathBuf>,
-    #[arg(long, value_name = "NAME", help = USER)]
-    user: Option<String>,
-    /// File of the user's password.
-    #[arg(long, value_name = "FILE")]
-    password_file: Option<PathBuf>,
+    #[command(flatten)]
+    user: UserArgs,
     /// The time limit of each call, and of each piece of a snapshot.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::kind::duration::parse)]
     call_timeout: Duration,
@@ -47,10 +44,22 @@ impl EtcdArgs {
                 Some(Tls { ca: read(ca)?, identity })
             }
         };
-        Ok(Access { tls, user: self.user()?, timeout: self.call_timeout })
+        Ok(Access { tls, user: self.user.user()?, timeout: self.call_timeout })
     }
+}
 
-    fn user(&self) -> Result<Option<(String, String)>, CliError> {
+/// The user of the members.
+#[derive(Debug, clap::Args)]
+pub(super) struct UserArgs {
+    #[arg(long, value_name = "NAME", help = USER)]
+    user: Option<String>,
+    /// File of the user's password.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+}
+
+impl UserArgs {
+    pub fn user(&self) -> Result<Option<(String, String)>, CliError> {
         if self.user.as_ref().is_some_and(|user| user.contains(':')) {
             return Err(CliError("--user takes the name only: arguments can be read by others".into()));
         }

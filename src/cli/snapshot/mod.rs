@@ -10,18 +10,21 @@ mod store;
 use std::ffi::OsString;
 use std::fs;
 use std::future::Future;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backup::archive;
-use crate::backup::inspect::inspect;
+use crate::backup::drill::{Drill, drill};
+use crate::backup::inspect::{Contents, inspect};
 use crate::backup::restore::{Need, copy_self, need, restore};
 use crate::backup::retain::Policy;
 use crate::backup::shelf::{self, Which};
 use crate::backup::{BackupError, take::take};
 
 use crate::cli::common::error::CliError;
-use etcd::EtcdArgs;
+use crate::members::etcd::client::Access;
+use etcd::{EtcdArgs, UserArgs};
 use print::{Output, Shown};
 use store::StoreArgs;
 
@@ -47,6 +50,11 @@ pub(super) enum SnapshotCommand {
     Fetch(FetchArgs),
     /// Restore a member with etcdutl, all of it or nothing, unless there is a member already
     Restore(RestoreArgs),
+    /// Prove that a backup can be restored: start a member with it on this machine, and ask for its keys
+    ///
+    /// The backup is fetched and verified. etcdutl restores it into a temporary folder, and etcd serves it on loopback for as long as the
+    /// drill takes. The drill succeeds if the member has all keys of the backup. No cluster is touched.
+    Drill(DrillArgs),
     /// Replace the data of an `EtcdCluster` with a backup
     ///
     /// The backup is fetched and verified first. Then the cluster is paused, its members and their volumes are deleted, and the
@@ -192,6 +200,33 @@ pub(super) struct RestoreArgs {
     program: Vec<OsString>,
 }
 
+/// Arguments of `drill`.
+#[derive(Debug, clap::Args)]
+pub(super) struct DrillArgs {
+    /// Its name, or `latest` for the newest good one of the prefix.
+    #[arg(default_value = LATEST)]
+    name: String,
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    user: UserArgs,
+    /// A key that must exist; can be repeated.
+    #[arg(long, value_name = "KEY")]
+    key: Vec<String>,
+    /// The program etcd, of the version that serves the data.
+    #[arg(long, value_name = "PROGRAM", default_value = "etcd")]
+    etcd: PathBuf,
+    /// The program etcdutl, of the same version.
+    #[arg(long, value_name = "PROGRAM", default_value = "etcdutl")]
+    etcdutl: PathBuf,
+    /// Folder for the backup and the data, which needs twice the size of the backup.
+    #[arg(long, value_name = "FOLDER", default_value_os_t = std::env::temp_dir())]
+    temporary: PathBuf,
+    /// Also write the result to this file.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
 pub(super) struct StatusArgs {
@@ -202,6 +237,8 @@ pub(super) struct StatusArgs {
 }
 
 const LATEST: &str = "latest";
+/// The time limit of each call to the member of a drill.
+const CALL: Duration = Duration::from_secs(10);
 
 impl From<BackupError> for CliError {
     fn from(error: BackupError) -> Self {
@@ -226,6 +263,7 @@ pub(super) fn run(command: &SnapshotCommand) -> Result<(), CliError> {
         SnapshotCommand::Prune(args) => in_time(&args.store, prune(args)),
         SnapshotCommand::Fetch(args) => in_time(&args.store, fetch(args)),
         SnapshotCommand::Restore(args) => put_back(args),
+        SnapshotCommand::Drill(args) => in_time(&args.store, prove(args)),
         SnapshotCommand::Replace(args) => in_time(args.store(), replace::replace(args)),
         SnapshotCommand::Copy(args) => in_time(args.store(), agents::copy(args)),
         SnapshotCommand::Archive(args) if args.repeats() => forever(agents::archive_often(args)),
@@ -313,6 +351,35 @@ fn put_back(args: &RestoreArgs) -> Result<(), CliError> {
     Ok(())
 }
 
+async fn prove(args: &DrillArgs) -> Result<(), CliError> {
+    let place = args.store.open(false)?;
+    let folder = TemporaryFolder::new(args.temporary.join(format!(".drill-{}", std::process::id())))?;
+    let access = Access { tls: None, user: args.user.user()?, timeout: CALL };
+    let proof = drill(
+        &place,
+        Drill {
+            which: which(&args.name, &args.store),
+            folder: &folder.0,
+            etcd: &args.etcd,
+            etcdutl: &args.etcdutl,
+            access: &access,
+            keys: &args.key,
+        },
+    )
+    .await?;
+    let Contents { revision, keys, .. } = proof.contents;
+    let text = format!(
+        "proved {}: revision {revision}, {keys} keys, in {:.1} seconds\n",
+        proof.name,
+        proof.took.as_secs_f64()
+    );
+    print!("{text}");
+    if let Some(path) = &args.report {
+        fs::write(path, text).map_err(|error| CliError(format!("{}: {error}", path.display())))?;
+    }
+    Ok(())
+}
+
 impl DataArgs {
     fn is_needed(&self) -> Result<bool, CliError> {
         let need = need(&self.data_dir, self.initial_cluster_state.as_deref())?;
@@ -327,6 +394,24 @@ impl DataArgs {
 
 fn which<'a>(name: &'a str, store: &'a StoreArgs) -> Which<'a> {
     if name == LATEST { Which::Latest(store.name_prefix()) } else { Which::Name(name) }
+}
+
+/// A folder that is removed with all it holds when it is no longer needed.
+struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
+    /// Makes it, for its owner alone.
+    fn new(path: PathBuf) -> Result<Self, CliError> {
+        let made = fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| CliError(format!("{}: {error}", path.display())))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
 }
 
 /// A file that is removed when it is no longer needed.
