@@ -167,7 +167,16 @@ until_ok 180 drilled Failed
 kubectl get mysql example -o jsonpath='{.status.operations.drill}{"\n"}'
 gap
 
-step "15. Every acknowledged write is there, on each member"
+step "15. It sleeps: its volumes stay, and no pod is left; then it wakes"
+show kubectl patch mysql example --type=merge -p '{"spec":{"sleep":true}}'
+asleep() { [ "$(kubectl get mysql example -o jsonpath='{.status.conditions[?(@.type=="Ready")].reason}')" = Asleep ]; }
+until_ok 120 asleep
+show kubectl get statefulset,pvc -l app.kubernetes.io/instance=example
+spec '{"sleep":false}'
+settled
+gap
+
+step "16. Every acknowledged write is there, on each member"
 rm "$demo/writing"
 wait $writer 2>/dev/null || true
 cut -d' ' -f1 "$demo/acknowledged" | sort >"$demo/wanted"
@@ -179,12 +188,12 @@ for pod in $(kubectl get pods -l app.kubernetes.io/instance=example,tillerman.de
 	[ "$lost" = 0 ]
 done
 
-step "16. All of it is deleted; a last backup is taken before"
+step "17. All of it is deleted; a last backup is taken before"
 show kubectl delete mysql example --timeout=180s
 no_claims() { [ -z "$(kubectl get pvc -l app.kubernetes.io/instance=example -o name)" ]; }
 until_ok 60 no_claims
 
-step "17. A new cluster from the last backup, with every row"
+step "18. A new cluster from the last backup, with every row"
 sed 's|^  replicas: 3|  replicas: 2\n  image: localhost/mariadb:11.8\n  version: "11.8"\n  agentImage: localhost/tillerman-agent:test\n  storage: {size: 1Gi, onDelete: Delete}\n  restore:\n    storageType: Volume\n    volume: {path: example/latest, claimName: backups}\n    namePrefix: db|' \
 	"$here/cluster.yaml" | tee /dev/stderr | kubectl apply -f -
 settled
