@@ -16,6 +16,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 NUMBER = re.compile(r"^(\w+): ([1-9][0-9]?)$", re.M)
+GROUP = re.compile(r"^apiVersion: *[\"']?apps/", re.M)
 RELEASE = "name: rel"
 # The kinds that sleep changes: always, and unless they are suspended already.
 WORKLOADS = {("apps", "Deployment"), ("apps", "StatefulSet")}
@@ -59,7 +60,9 @@ def asleep(binary, chart, work, cr):
     kind = lambda change: (change["object"]["group"], change["object"]["kind"])
     wrong = [change for change in changes if change["effect"] != "changed" or kind(change) not in WORKLOADS | OTHERS]
     slept = sum(kind(change) in WORKLOADS for change in changes)
-    workloads = sum(kind in {name for _, name in WORKLOADS} for kind, _ in objects(binary, chart) or {})
+    # API servers no longer serve workloads of other groups, such as extensions/v1beta1.
+    is_one = lambda kind, text: kind in {name for _, name in WORKLOADS} and GROUP.search(text)
+    workloads = sum(bool(is_one(kind, text)) for (kind, _), text in (objects(binary, chart) or {}).items())
     return f"asleep: {slept} of {workloads} workloads, {wrong}" if wrong or slept != workloads else None
 
 
