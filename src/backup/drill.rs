@@ -68,7 +68,10 @@ pub async fn drill(place: &StorePlace, drill: Drill<'_>) -> Result<Proof, Backup
     let words =
         ["snapshot", "restore", "--name", NAME, "--initial-cluster", &cluster, "--initial-advertise-peer-urls", &peer];
     let program: Vec<_> = [utility].into_iter().chain(words.map(Into::into)).collect();
-    restore(&data, &snapshot, &program)?;
+    // The time limit of the command also counts for a program that hangs.
+    let restored = data.clone();
+    let ended = tokio::task::spawn_blocking(move || restore(&restored, &snapshot, &program)).await;
+    ended.unwrap_or_else(|error| Err(BackupError::Restore(error.to_string())))?;
     let mut member = Member::start(&drill, &data, &client, &peer, &cluster)?;
     let connection = member.answers(drill.access, &client).await?;
     compare(connection, &drill, &contents).await?;
@@ -172,14 +175,17 @@ impl Member {
     }
 
     fn last_words(&self) -> String {
-        let mut text = Vec::new();
-        let read = File::open(&self.output).and_then(|mut file| {
+        let read = || {
+            let mut file = File::open(&self.output)?;
             let size = file.metadata()?.len();
             file.seek(SeekFrom::Start(size.saturating_sub(LAST)))?;
-            file.read_to_end(&mut text)
-        });
-        let _ = read;
-        String::from_utf8_lossy(&text).trim().to_owned()
+            let mut text = Vec::new();
+            file.read_to_end(&mut text).map(|_| text)
+        };
+        match read() {
+            Ok(text) => String::from_utf8_lossy(&text).trim().to_owned(),
+            Err(error) => format!("its output cannot be read: {error}"),
+        }
     }
 }
 

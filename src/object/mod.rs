@@ -9,7 +9,7 @@ pub mod patch;
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::template::budget::{self, Budget, Limits};
 use crate::template::yaml;
@@ -230,6 +230,15 @@ fn make_whole(value: &mut Value) {
 /// The `metadata` of an object of the API server.
 pub fn metadata(object: &Value) -> &Value {
     object.get("metadata").unwrap_or(&Value::Null)
+}
+
+/// The object under a key; made when it is absent, `null` or something else.
+pub fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let value = parent.entry(key).or_insert_with(|| json!({}));
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value.as_object_mut().expect("it was made an object")
 }
 
 #[cfg(test)]

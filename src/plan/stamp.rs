@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
 use super::filled;
-use crate::object::{Gvk, Object, ObjectId};
+use crate::object::{Gvk, Object, ObjectId, child};
 use crate::release::owner::{
     CHART_LABEL, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE,
 };
@@ -98,15 +98,6 @@ pub fn stamp_all(objects: &[Object], owner: &Owner, is_namespaced: impl Fn(&Gvk)
         all.insert(stamped.id.clone(), stamped);
     }
     all.into_values().collect()
-}
-
-/// The object under a key; made when it is absent, `null` or something else.
-fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let value = parent.entry(key).or_insert_with(|| json!({}));
-    if !value.is_object() {
-        *value = json!({});
-    }
-    value.as_object_mut().expect("it was made an object")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::names::ASLEEP;
-use crate::object::Object;
+use crate::object::{Object, child};
 
 /// Annotation that stops KEDA, which would scale a workload from zero by itself (keda.sh, *Pausing autoscaling*).
 const KEDA_PAUSED: &str = "autoscaling.keda.sh/paused-replicas";
@@ -40,14 +40,6 @@ pub fn is_asleep(body: &Map<String, Value>) -> bool {
 
 fn annotate(body: &mut Map<String, Value>, name: &str, value: &str) {
     child(child(body, "metadata"), "annotations").insert(name.into(), value.into());
-}
-
-fn child<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let value = parent.entry(key).or_insert_with(|| json!({}));
-    if !value.is_object() {
-        *value = json!({});
-    }
-    value.as_object_mut().expect("it was made an object")
 }
 
 #[cfg(test)]

@@ -75,12 +75,26 @@ async fn each_harm_is_found() {
     let (etcd, etcdutl) = (tool(V36.etcd), tool(V36.etcdutl));
     let ends = script("ends", &format!("exec {} \"$@\" --unknown-flag", etcd.display()));
     let fails_itself = script("fails", "exit 3");
+    // It restores the snapshot of another cluster, which has more revisions and one key.
+    let members = cluster(&test, V36, 1).await;
+    let mut client = Client::connect([&members[0].url], None).await.expect("it is a URL");
+    for _ in 0..30 {
+        client.put("key/0", "x", None).await.expect("it takes writes");
+    }
+    let other = test.path("other");
+    let saved = ["save", "--name", "snapshot", "--endpoints", &members[0].url];
+    ok(snapshot(saved).args(["--store", &format!("file://{}", other.display())]));
+    destroy(members);
+    let exchange = "for a do shift; case $a in */snapshot.db) a=OTHER;; esac; set -- \"$@\" \"$a\"; done; exec";
+    let exchange = exchange.replace("OTHER", &other.join("snapshot").display().to_string());
+    let exchanges = script("exchanges", &format!("{exchange} {} \"$@\"", etcdutl.display()));
     let lacks_a_key = ["--key", "key/3", "--key", "key/10"];
     for (expected, mut command, arguments) in [
         ("lacks the key \"key/10\"", drill(&test, V36), &lacks_a_key[..]),
         ("could not be started", drill_by(&test, Path::new("/nowhere/etcd"), &etcdutl), &[]),
         ("the restored member ended: exit status: 2", drill_by(&test, &ends, &etcdutl), &[]),
         ("failed: exit status: 3", drill_by(&test, &etcd, &fails_itself), &[]),
+        ("has 1 keys, and the backup has 10", drill_by(&test, &etcd, &exchanges), &[]),
         ("NoGoodBackup", drill(&test, V36), &["--name-prefix", "other"]),
     ] {
         let said = fails(command.args(arguments));

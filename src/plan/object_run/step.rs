@@ -101,7 +101,7 @@ impl ObjectRun<'_> {
             Reading::Found(found, _)
                 if self.preparation < Preparation::Released
                     && self.gives_up_replicas
-                    // It wakes: the number of its sleep is not kept.
+                    // A release that wakes does not keep the 0 replicas of its sleep.
                     && !found.as_object().is_some_and(is_asleep)
                     && let Some(managers) = managers::release_replicas(managed(found), &self.version()) =>
             {
