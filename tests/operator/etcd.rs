@@ -258,6 +258,11 @@ fn a_cluster_sleeps_and_wakes_as_the_same_cluster() {
         assert_eq!(cluster.space.list("persistentvolumeclaims").unwrap().len(), 3);
         cluster.space.kubectl(&["annotate", "web/a", "tillerman.dev/sleep-"]).unwrap();
         cluster.wait(3);
+        let latch = |web: &Value| web.pointer("/status/members/etcd/latch").cloned().unwrap_or_default();
+        eventually("it no longer sleeps", || match latch(&cluster.space.get("web/a")?) {
+            latch if latch.is_object() && latch.get("asleep").is_none() => Ok(()),
+            latch => Err(latch.to_string()),
+        });
     }
     assert_eq!((cluster.cluster_id(), cluster.calls().len()), (id, calls));
     assert_eq!(cluster.lost(writer), 0);

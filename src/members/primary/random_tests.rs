@@ -52,6 +52,21 @@ fn nothing_is_lost_when_anything_fails_at_any_time() {
     assert!(accepted * 10 < SEEDS, "{accepted} of {SEEDS} need a person");
 }
 
+/// The primary continues after a sleep. A fail-over would be safe, and would cost time and an event for nothing.
+#[test]
+fn members_that_wake_have_the_same_primary() {
+    let mut world = World::grown(3);
+    let (primary, epoch) = (world.primary(), world.held().epoch);
+    for _ in 0..3 {
+        world.target.asleep = true;
+        world.comes_to_rest();
+        assert!(world.pods.is_empty(), "{}", world.last_steps());
+        world.target.asleep = false;
+        world.settle();
+        assert_eq!((world.primary(), world.held().epoch), (primary, epoch), "{}", world.last_steps());
+    }
+}
+
 /// An operator is suspended right before it sends an order. It arrives in the same epoch, after others have decided more. Without the
 /// number of orders this loses writes.
 #[test]

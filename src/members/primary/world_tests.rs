@@ -271,7 +271,12 @@ impl World {
                 self.replicas = *replicas;
                 let gone: Vec<u32> = self.pods.keys().copied().filter(|k| k >= replicas).collect();
                 for k in gone {
-                    self.crash(k);
+                    // A pod that is stopped lets a replica end as it should.
+                    if self.members.get(&k).is_some_and(|member| member.role == Role::Replica && !member.held) {
+                        self.ends(k);
+                    } else {
+                        self.crash(k);
+                    }
                     self.pods.remove(&k);
                 }
                 for k in 0..*replicas {
