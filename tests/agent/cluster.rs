@@ -22,7 +22,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The password of the administrator.
 pub const PASSWORD: &str = "it's \"a\" password\\";
 /// The program of the agent, which `cargo build --workspace --bins` puts beside that of the operator.
-fn agent() -> PathBuf {
+pub fn agent() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_tillerman")).with_file_name("tillerman-agent")
 }
 
@@ -149,6 +149,13 @@ impl Cluster {
 
     pub fn folder(&self) -> PathBuf {
         self.folder.clone()
+    }
+
+    /// An address that no member has.
+    pub fn beside(&self) -> String {
+        let mut next = ADDRESSES.lock().expect("nobody panicked");
+        *next += 1;
+        Ipv4Addr::new(127, 0, 0, *next - 1).to_string()
     }
 
     pub fn member(&mut self, k: usize) -> &mut Member {

@@ -12,15 +12,19 @@ use tillerman::agent::contract::Reason;
 use crate::cluster::{Cluster, PATIENCE, connect_as, is_mysql};
 
 /// The folder that the kubelet mounts.
-struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
     /// Members that have one, with another root of the file system if they have programs of their own.
-    async fn of(size: u8, root: Option<PathBuf>) -> (Cluster, Self) {
+    pub async fn of(size: u8, accounts: &Value) -> (Cluster, Self) {
+        Self::with_root(size, accounts, None).await
+    }
+
+    async fn with_root(size: u8, accounts: &Value, root: Option<PathBuf>) -> (Cluster, Self) {
         let mut cluster = Cluster::new(size);
         let folder = Self(cluster.folder().join("accounts"));
         fs::create_dir(&folder.0).unwrap();
-        folder.declare(&json!({}));
+        folder.declare(accounts);
         for member in &mut cluster.members {
             member.flags.push(format!("--accounts={}", folder.0.display()));
             if root.is_some() {
@@ -83,7 +87,7 @@ async fn users_and_databases_are_what_is_declared_on_every_member() {
 
 /// The same with the programs of another root.
 pub async fn users_and_databases(root: Option<PathBuf>) {
-    let (cluster, folder) = Folder::of(2, root).await;
+    let (cluster, folder) = Folder::with_root(2, &json!({}), root).await;
     let (primary, replica) = (&cluster.members[0], &cluster.members[1]);
     primary.run("CREATE DATABASE shopxa").await.unwrap();
     primary.run("CREATE USER human IDENTIFIED BY 'h'").await.unwrap();
@@ -169,7 +173,7 @@ pub async fn users_and_databases(root: Option<PathBuf>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_waits_for_an_acknowledgement_holds_nothing_up() {
-    let (mut cluster, folder) = Folder::of(2, None).await;
+    let (mut cluster, folder) = Folder::of(2, &json!({})).await;
     cluster.member(1).kill();
     folder.password("late", "l");
     folder.declare(&json!({"databases": [{"name": "shop"}], "users": [{"name": "late", "databases": ["shop"]}]}));

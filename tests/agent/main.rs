@@ -8,6 +8,7 @@ mod drill;
 mod fencing;
 mod full;
 mod hung;
+mod imports;
 mod moves;
 mod one;
 mod renewed;

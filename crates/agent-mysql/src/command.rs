@@ -18,7 +18,8 @@ use tillerman_agent::tls::Tls;
     name = "tillerman-agent",
     version,
     after_help = "tillerman-agent install PATH copies the program to PATH, and does nothing else.\n\
-        tillerman-agent restore makes the data of a new cluster from a copy that was stored: see tillerman-agent restore --help."
+        tillerman-agent restore makes the data of a new cluster from a copy that was stored: see tillerman-agent restore --help.\n\
+        tillerman-agent import brings the data of a running MariaDB: see tillerman-agent import --help."
 )]
 pub struct Flags {
     /// The database: mariadb or mysql

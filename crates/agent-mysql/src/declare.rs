@@ -66,9 +66,14 @@ pub async fn keep_declared(member: Arc<DatabaseMember>) {
             }
             last = Some(Done { wanted, process, at: Instant::now(), succeeded });
         }
+        let imports = last.as_ref().is_some_and(|last| last.wanted.as_ref().is_ok_and(|wanted| wanted.declared.import));
+        let import = if imports { progress(&member).await } else { None };
+        if import != member.facts(|facts| facts.import.clone()) {
+            member.change(|facts| facts.import = import);
+        }
         let ends = member.wait_until(|facts| open_primary(facts).is_none().then_some(()));
         tokio::select! {
-            () = ends => member.change(|facts| facts.undeclared = None),
+            () = ends => member.change(|facts| (facts.undeclared, facts.import) = (None, None)),
             () = member.reread.notified() => {}
             () = tokio::time::sleep(READ) => {}
         }
@@ -124,6 +129,10 @@ async fn apply(member: &DatabaseMember, process: &Arc<Process>, wanted: &Wanted)
     let declared = &wanted.declared;
     let actual = look(&mut sql).await?;
     let mut problems = Vec::new();
+    if sql.flavor == Flavor::Mariadb && member.flags.administrator_password_file.is_some() {
+        let admits = admit_import(&mut sql, &member.flags.administrator, declared.import).await?;
+        problems.extend(run(member, process, &mut sql, &admits).await?.map(|why| format!("import: {why}")));
+    }
     for (index, database) in declared.databases.iter().enumerate() {
         let what = match declared::database(database) {
             Ok(()) => run(member, process, &mut sql, &converge::for_database(database, &actual)).await?,
@@ -169,6 +178,27 @@ async fn apply(member: &DatabaseMember, process: &Arc<Process>, wanted: &Wanted)
         }
     }
     Ok(problems)
+}
+
+/// Lets the administrator replay rows of another database's binary log, as long as an import is declared.
+async fn admit_import(sql: &mut Sql, administrator: &str, import: bool) -> Result<Vec<String>, SqlError> {
+    let account = format!("'{administrator}'@'%'");
+    let query = format!(
+        "SELECT 1 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'BINLOG REPLAY' AND GRANTEE = '{}'",
+        account.replace('\'', "''")
+    );
+    let admits = !sql.rows(&query, SHORT).await?.is_empty();
+    Ok(match (import, admits) {
+        (true, false) => vec![format!("GRANT BINLOG REPLAY ON *.* TO {account}")],
+        (false, true) => vec![format!("REVOKE BINLOG REPLAY ON *.* FROM {account}")],
+        _ => Vec::new(),
+    })
+}
+
+/// How far an import is, in the words of `import::record`.
+async fn progress(member: &DatabaseMember) -> Option<String> {
+    let rows = member.asks().await.ok()?.rows("SELECT message FROM tillerman.import", SHORT).await.ok()?;
+    rows.first().map(|row| row.text("message")).filter(|message| !message.is_empty())
 }
 
 /// The statements for an account with a password.

@@ -50,6 +50,8 @@ pub struct Declared {
     pub databases: Vec<Database>,
     /// The users.
     pub users: Vec<User>,
+    /// Whether the data of a running database is imported.
+    pub import: bool,
 }
 
 /// A database.

@@ -76,6 +76,8 @@ pub struct AgentFacts {
     pub problem: Option<String>,
     /// Why declared databases or users are missing.
     pub undeclared: Option<String>,
+    /// How far an import is, in words.
+    pub import: Option<String>,
     /// Why a changed setting is not in use.
     pub unset: Option<String>,
     /// Why certificates or passwords that were renewed are not in use.
@@ -192,6 +194,7 @@ impl AgentFacts {
             hangs,
             restarts_in: self.hung.as_ref().and_then(Hung::restarts_in),
             restarted: self.restarted.clone(),
+            import: self.import.clone(),
             problem: silent
                 .or(passing)
                 .or_else(|| self.problem.clone())

@@ -12,7 +12,7 @@
 //! - [`metrics`]: for Prometheus. [`upgrade`]: data of another version. [`zones`]: time zones. [`scheduler`]: events of clients.
 //! - [`orders`], [`roles`]: its actions by order. [`seed`]: copies of the data.
 //! - [`events`], [`logs`]: the writes, for the program that stores them. [`restore`], [`relay`]: a new cluster from a
-//!   copy that was stored.
+//!   copy that was stored. [`import`]: the data of a running MariaDB.
 #![warn(missing_docs)]
 
 pub mod accounts;
@@ -27,6 +27,7 @@ pub mod facts;
 pub mod flavor;
 pub mod gtid;
 pub mod hung;
+pub mod import;
 pub mod keeper;
 pub mod live;
 pub mod logs;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use tillerman_agent_mysql::command::{self, Flags};
+use tillerman_agent_mysql::import::{self, flags};
 use tillerman_agent_mysql::{program, restore};
 use tracing_subscriber::EnvFilter;
 
@@ -18,7 +19,8 @@ fn main() -> ExitCode {
         };
     }
     let restore = command::restore(std::env::args_os().skip(1));
-    let flags = if restore.is_some() { None } else { Some(Flags::parse()) };
+    let import = flags::import(std::env::args_os().skip(1));
+    let flags = if restore.is_some() || import.is_some() { None } else { Some(Flags::parse()) };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().json().with_env_filter(filter).with_writer(std::io::stderr).init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
@@ -29,10 +31,11 @@ fn main() -> ExitCode {
         }
     };
     let done = runtime.block_on(async {
-        match (restore, flags) {
-            (Some(restore), _) => restore::run(restore).await,
-            (None, Some(flags)) => program::run(flags).await,
-            (None, None) => Ok(()),
+        match (restore, import, flags) {
+            (Some(restore), ..) => restore::run(restore).await,
+            (_, Some(import), _) => import::run(import).await,
+            (.., Some(flags)) => program::run(flags).await,
+            (None, None, None) => Ok(()),
         }
     });
     match done {

@@ -408,7 +408,7 @@ impl Scratch {
 }
 
 /// Waits for a client. Its messages contain values of the data, so only the number of its error is shown.
-async fn runs(mut child: Child) -> Result<(), String> {
+pub async fn runs(mut child: Child) -> Result<(), String> {
     let mut said = String::new();
     if let Some(log) = child.stderr.take() {
         let _ = log.take(SAID).read_to_string(&mut said).await;

@@ -1,12 +1,14 @@
-//! The agent's connection to its database, over the local socket. Each statement has a time after which the connection is given up:
+//! Connections to a database: of the agent to its own, over the local socket, and of an import over the network. Each statement has a time after which the connection is given up:
 //! a database can hang.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mysql_async::prelude::Queryable as _;
-use mysql_async::{Conn, Error, Opts, OptsBuilder, Row, Value};
+use mysql_async::prelude::{AsQuery, Queryable as _};
+use mysql_async::{Conn, Error, Opts, OptsBuilder, Row, SslOpts, Value};
+
+use tokio::time::error::Elapsed;
 
 use super::accounts::AGENT;
 use super::flavor::Flavor;
@@ -22,6 +24,45 @@ pub struct Login {
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Login({})", self.socket.display())
+    }
+}
+
+/// Where a database is on the network, and how to log in.
+#[derive(Clone)]
+pub struct Address {
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The account.
+    pub user: String,
+    /// The password.
+    pub password: String,
+    /// A file with the authorities that sign its certificate. `None`: the connection is not encrypted.
+    pub authorities: Option<PathBuf>,
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({}:{})", self.host, self.port)
+    }
+}
+
+impl Address {
+    /// Connects to a database of MariaDB.
+    pub async fn connect(&self, within: Duration) -> Result<Sql, SqlError> {
+        let authorities = self
+            .authorities
+            .clone()
+            .map(|file| SslOpts::default().with_root_certs(vec![file.into()]).with_disable_built_in_roots(true));
+        let options = OptsBuilder::default()
+            .ip_or_hostname(self.host.clone())
+            .tcp_port(self.port)
+            .prefer_socket(false)
+            .user(Some(self.user.clone()))
+            .pass(Some(self.password.clone()))
+            .ssl_opts(authorities);
+        connect(options, Flavor::Mariadb, within).await
     }
 }
 
@@ -72,14 +113,17 @@ impl Login {
         let options = OptsBuilder::default()
             .socket(Some(self.socket.display().to_string()))
             .user(Some(AGENT))
-            .pass(Some(self.password.clone()))
-            .stmt_cache_size(0)
-            .init(vec![self.flavor.session()]);
-        match tokio::time::timeout(within, Conn::new(Opts::from(options))).await {
-            Ok(Ok(connection)) => Ok(Sql { connection: Some(connection), flavor: self.flavor }),
-            Ok(Err(error)) => Err(of(&error)),
-            Err(_) => Err(SqlError::Late),
-        }
+            .pass(Some(self.password.clone()));
+        connect(options, self.flavor, within).await
+    }
+}
+
+async fn connect(options: OptsBuilder, flavor: Flavor, within: Duration) -> Result<Sql, SqlError> {
+    let options = options.stmt_cache_size(0).init(vec![flavor.session()]);
+    match tokio::time::timeout(within, Conn::new(Opts::from(options))).await {
+        Ok(Ok(connection)) => Ok(Sql { connection: Some(connection), flavor }),
+        Ok(Err(error)) => Err(of(&error)),
+        Err(_) => Err(SqlError::Late),
     }
 }
 
@@ -90,32 +134,35 @@ impl Sql {
     }
 
     /// Runs a statement.
-    pub async fn run(&mut self, statement: &str, within: Duration) -> Result<(), SqlError> {
-        self.rows(statement, within).await.map(|_| ())
+    pub async fn run(&mut self, statement: impl AsQuery, within: Duration) -> Result<(), SqlError> {
+        let mut connection = self.connection.take().ok_or(SqlError::Lost)?;
+        let answer = tokio::time::timeout(within, connection.query_drop(statement)).await;
+        self.keep(connection, answer)
     }
 
     /// Runs a query, and returns its rows.
-    pub async fn rows(&mut self, query: &str, within: Duration) -> Result<Vec<RowFields>, SqlError> {
-        // A connection whose answer did not arrive cannot be used again.
+    pub async fn rows(&mut self, query: impl AsQuery, within: Duration) -> Result<Vec<RowFields>, SqlError> {
         let mut connection = self.connection.take().ok_or(SqlError::Lost)?;
-        match tokio::time::timeout(within, connection.query::<Row, _>(query)).await {
-            Err(_) => Err(SqlError::Late),
-            Ok(answer) => {
-                let answer = answer.map(|rows| rows.into_iter().map(RowFields).collect()).map_err(|error| of(&error));
-                if answer != Err(SqlError::Lost) {
-                    self.connection = Some(connection);
-                }
-                answer
-            }
+        let answer = tokio::time::timeout(within, connection.query::<Row, _>(query)).await;
+        Ok(self.keep(connection, answer)?.into_iter().map(RowFields).collect())
+    }
+
+    /// A connection whose answer did not arrive cannot be used again.
+    fn keep<T>(&mut self, connection: Conn, answer: Result<Result<T, Error>, Elapsed>) -> Result<T, SqlError> {
+        let answer = answer.map_err(|_| SqlError::Late)?.map_err(|error| of(&error));
+        if !matches!(answer, Err(SqlError::Lost)) {
+            self.connection = Some(connection);
         }
+        answer
     }
 }
 
 fn of(error: &Error) -> SqlError {
-    match error {
-        Error::Server(error) => SqlError::Server(error.code),
-        _ => SqlError::Lost,
+    if let Error::Server(error) = error {
+        return SqlError::Server(error.code);
     }
+    tracing::debug!(%error, "the connection to a database ended");
+    SqlError::Lost
 }
 
 /// A row.
@@ -134,6 +181,11 @@ impl RowFields {
             Some(Value::UInt(number)) => number.to_string(),
             Some(other) => other.as_sql(true),
         }
+    }
+
+    /// The first field; empty if there is none.
+    pub fn first(&self) -> String {
+        self.0.columns_ref().first().map(|column| self.text(&column.name_str())).unwrap_or_default()
     }
 
     /// A number by the name of its field; `None` if it is none.

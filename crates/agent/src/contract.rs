@@ -108,6 +108,8 @@ pub struct MemberState {
     pub restarts_in: Option<u64>,
     /// When the agent last ended the database because it hung.
     pub restarted: Option<Restarted>,
+    /// How far an import of another database's data is, in words.
+    pub import: Option<String>,
     /// The problem, in words. It contains no values of the data.
     pub problem: Option<String>,
 }

@@ -1,0 +1,326 @@
+//! Brings a running MariaDB into a cluster: checks it, copies it, follows its writes, compares both, and on request ends the writes there.
+//!
+//! It runs in a pod of its own, and changes nothing at the source before the cut-over. Rows of the source become ordinary writes of the
+//! cluster's primary, so that replication, acknowledgements and fail-overs of the cluster are as always.
+//!
+//! - [`flags`]: the command line. [`source`]: the check. [`copy`]: the copy.
+//! - [`stream`], [`follow`]: the writes after it. [`verify`]: the comparison.
+//! - [`accounts`]: accounts and events. [`record`]: how far it is. [`programs`]: the programs of MariaDB.
+
+pub mod accounts;
+pub mod copy;
+pub mod flags;
+pub mod follow;
+pub mod programs;
+pub mod record;
+pub mod source;
+pub mod stream;
+pub mod verify;
+
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::keeper::SHORT;
+use crate::sql::{Address, Sql, SqlError};
+use accounts::{take_accounts, take_events};
+use copy::copy;
+use flags::Import;
+use follow::{Follower, Stop};
+use record::{Phase, close, enter, read, say};
+use source::check;
+use stream::{Gtids, behind, gtids};
+use verify::{Verified, compare};
+
+/// The pause after a failure, which doubles up to [`LONGEST`].
+const AGAIN: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(120);
+/// The pause between two looks at the source.
+const LOOK: Duration = Duration::from_secs(1);
+/// The pause between two reports of how many writes are left.
+const REPORT: Duration = Duration::from_secs(5);
+/// How many writes may be left when the comparison begins.
+const NEAR: u64 = 10_000;
+/// How long the source has to end its writes.
+const CLOSES: Duration = Duration::from_secs(10);
+/// How long the cluster has to apply what is left then.
+const DRAINS: Duration = Duration::from_secs(30);
+
+/// Runs until the data is the cluster's, or until a signal. The error is a sentence.
+pub async fn run(import: Import) -> Result<(), String> {
+    let error = |error: std::io::Error| error.to_string();
+    let (mut ends, mut interrupts) =
+        (signal(SignalKind::terminate()).map_err(error)?, signal(SignalKind::interrupt()).map_err(error)?);
+    tokio::select! {
+        done = until_done(&import) => done,
+        _ = ends.recv() => Ok(()),
+        _ = interrupts.recv() => Ok(()),
+    }
+}
+
+async fn until_done(import: &Import) -> Result<(), String> {
+    let (source, target) = (import.source()?, import.target()?);
+    if import.check {
+        return check_alone(import, &source, &target).await;
+    }
+    let mut pause = AGAIN;
+    loop {
+        let began = Instant::now();
+        let Err(why) = attempt(import, &source, &target).await else { break };
+        tracing::warn!(why, "the import waits");
+        if let Ok(mut sql) = target.connect(SHORT).await {
+            let _ = say(&mut sql, &format!("waits: {why}")).await;
+        }
+        if began.elapsed() > LONGEST {
+            pause = AGAIN;
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST);
+    }
+    std::fs::write(&import.done, "").map_err(|error| format!("{}: {error}", import.done.display()))?;
+    if import.stay {
+        std::future::pending::<()>().await;
+    }
+    Ok(())
+}
+
+async fn reach(source: &Address) -> Result<Sql, String> {
+    source.connect(SHORT).await.map_err(|error| match error {
+        SqlError::Server(1044 | 1045 | 1130 | 1698) => {
+            format!("the source {}:{} refuses the account", source.host, source.port)
+        }
+        error => format!("the source {}:{} cannot be reached: {error}", source.host, source.port),
+    })
+}
+
+async fn reach_cluster(target: &Address) -> Result<Sql, String> {
+    target.connect(SHORT).await.map_err(of_cluster)
+}
+
+fn of_source(error: SqlError) -> String {
+    format!("the source: {error}")
+}
+
+fn of_cluster(error: SqlError) -> String {
+    format!("the cluster: {error}")
+}
+
+/// Prints what the check finds, as JSON.
+async fn check_alone(import: &Import, source: &Address, target: &Address) -> Result<(), String> {
+    let (mut from, mut to) = (reach(source).await?, reach_cluster(target).await?);
+    let found = check(&mut from, &mut to, false).await.map_err(of_source)?;
+    let text = serde_json::to_string(&found).map_err(|error| error.to_string())?;
+    println!("{text}");
+    if let Some(path) = &import.report {
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    if found.problems.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("the source has problems: {}", found.problems.join("; ")))
+    }
+}
+
+/// Goes on from where the record is.
+async fn attempt(import: &Import, source: &Address, target: &Address) -> Result<(), String> {
+    let mut to = reach_cluster(target).await?;
+    let address = format!("{}:{}", source.host, source.port);
+    let mut record = read(&mut to, &address).await.map_err(of_cluster)?;
+    if record.source != address {
+        return Err(format!(
+            "the cluster has begun to import from {}: another source needs a new cluster",
+            record.source
+        ));
+    }
+    if record.phase == Phase::Done {
+        return Ok(());
+    }
+    let mut from = reach(source).await?;
+    if matches!(record.phase, Phase::Checking | Phase::Copying) {
+        let found = check(&mut from, &mut to, record.phase == Phase::Copying).await.map_err(of_source)?;
+        if !found.problems.is_empty() {
+            return Err(format!("the source has problems: {}", found.problems.join("; ")));
+        }
+        copy(import, source, target, &mut from, &mut to).await?;
+        record = read(&mut to, &address).await.map_err(of_cluster)?;
+    }
+    if !record.closed.is_empty() && !import.cut_over {
+        open(&mut from, &record.closed).await.map_err(of_source)?;
+        close(&mut to, "").await.map_err(of_cluster)?;
+    }
+    let follower = Follower::new(&record);
+    let closed = record.closed.clone();
+    let steers = steer(import, source, target, &follower, &mut from, &mut to, closed);
+    tokio::select! {
+        failed = follower.follow(import, source, target, record) => failed,
+        done = steers => done,
+    }
+}
+
+/// The writes of the source.
+async fn written(from: &mut Sql) -> Result<Gtids, String> {
+    let rows = from.rows("SELECT @@GLOBAL.gtid_binlog_pos AS position", SHORT).await.map_err(of_source)?;
+    rows.first()
+        .and_then(|row| gtids(&row.text("position")))
+        .ok_or_else(|| "the source does not report a position".to_owned())
+}
+
+/// Looks how far the follower is, compares, and cuts over.
+async fn steer(
+    import: &Import,
+    source: &Address,
+    target: &Address,
+    follower: &Follower,
+    from: &mut Sql,
+    to: &mut Sql,
+    closed: String,
+) -> Result<(), String> {
+    let mut verified: Option<Verified> = None;
+    let (mut said, mut at) = (String::new(), None::<Instant>);
+    loop {
+        let left = behind(&follower.applied.borrow(), &written(from).await?);
+        let mut message = format!("follows the source, {left} writes behind");
+        if let Some(Verified { tables, rows, .. }) = &verified {
+            message = format!("{message}; {tables} tables with {rows} rows were compared and are equal");
+            if import.cut_over {
+                return cut_over(import, source, target, follower, from, to, closed).await;
+            }
+        }
+        if said != message && at.is_none_or(|at| at.elapsed() >= REPORT) {
+            say(to, &message).await.map_err(of_cluster)?;
+            (said, at) = (message, Some(Instant::now()));
+        }
+        if verified.is_none() && left <= NEAR {
+            say(to, "compares the tables with those of the source").await.map_err(of_cluster)?;
+            let compared = verify(source, follower).await?;
+            if !compared.differ.is_empty() {
+                return Err(format!("these tables differ from the source: {}", compared.differ.join(", ")));
+            }
+            (verified, at) = (Some(compared), None);
+            continue;
+        }
+        sleep(LOOK).await;
+    }
+}
+
+/// Compares two snapshots with the same writes, while both sides take more.
+async fn verify(source: &Address, follower: &Follower) -> Result<Verified, String> {
+    let mut snapshot = reach(source).await?;
+    let (reached, receiver) = oneshot::channel();
+    let mut stop = follower.stop.lock().await;
+    // No write is applied now, so none is applied that the snapshot lacks.
+    snapshot.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", SHORT).await.map_err(of_source)?;
+    let status = snapshot.rows("SHOW STATUS LIKE 'binlog_snapshot_%'", SHORT).await.map_err(of_source)?;
+    let of = |name: &str| {
+        let row = status.iter().find(|row| row.text("Variable_name").eq_ignore_ascii_case(name));
+        row.map(|row| row.text("Value")).unwrap_or_default()
+    };
+    let (file, position) = (of("binlog_snapshot_file"), of("binlog_snapshot_position"));
+    let position: u64 = position.parse().map_err(|_| "the source does not report the position of a snapshot")?;
+    let query = format!("SELECT BINLOG_GTID_POS('{}', {position}) AS position", record::quoted(&file));
+    let rows = snapshot.rows(&query, DRAINS).await.map_err(of_source)?;
+    let at =
+        rows.first().and_then(|row| gtids(&row.text("position"))).ok_or("the source does not know its position")?;
+    *stop = Some(Stop { at, reached });
+    drop(stop);
+    let mut here = receiver.await.map_err(|_| "the follower has ended")?;
+    compare(&mut snapshot, &mut here).await.map_err(|error| format!("the comparison: {error}"))
+}
+
+/// Ends the writes at the source, and makes the data the cluster's. If that fails before, the source takes writes again.
+async fn cut_over(
+    import: &Import,
+    source: &Address,
+    target: &Address,
+    follower: &Follower,
+    from: &mut Sql,
+    to: &mut Sql,
+    closed: String,
+) -> Result<(), String> {
+    say(to, "ends the writes at the source").await.map_err(of_cluster)?;
+    let missing = take_accounts(from, to).await.map_err(|error| format!("the accounts of the source: {error}"))?;
+    let settings = if closed.is_empty() { settings(from).await.map_err(of_source)? } else { closed };
+    close(to, &settings).await.map_err(of_cluster)?;
+    let mut lock = reach(source).await?;
+    let began = Instant::now();
+    let last = match drain(import, source, target, follower, &mut lock, &settings).await {
+        Ok(last) => last,
+        Err(why) => {
+            // The lock ends with its connection.
+            drop(lock);
+            let opened = match reach(source).await {
+                Ok(mut sql) => open(&mut sql, &settings).await.map_err(of_source),
+                Err(why) => Err(why),
+            };
+            return Err(match opened {
+                Ok(()) => match close(to, "").await {
+                    Ok(()) => format!("the source takes writes again: {why}"),
+                    Err(error) => of_cluster(error),
+                },
+                Err(more) => format!("{why}; the source takes no writes: {more}"),
+            });
+        }
+    };
+    // Whether this is done is not known after an error: the source stays closed, and the next attempt reads the record.
+    enter(to, Phase::Done).await.map_err(of_cluster)?;
+    let paused = began.elapsed().as_secs_f64();
+    let _ = lock.run("UNLOCK TABLES", SHORT).await;
+    let mut message = format!(
+        "done: the source took no writes for {paused:.1} s until the cluster had all of them, and stays read-only"
+    );
+    sleep(LOOK).await;
+    if written(from).await.is_ok_and(|now| behind(&last, &now) > 0) {
+        message +=
+            "; an account that read_only does not stop has written to the source since, and the cluster lacks this";
+    }
+    if !missing.is_empty() {
+        message = format!("{message}; these did not come: {}", missing.join(", "));
+    }
+    say(to, &message).await.map_err(of_cluster)?;
+    tracing::info!(message, "the import has ended");
+    Ok(())
+}
+
+/// The settings that a cut-over changes, as [`record::Record::closed`] has them.
+async fn settings(from: &mut Sql) -> Result<String, SqlError> {
+    let rows = from.rows("SELECT @@GLOBAL.read_only AS closed, @@GLOBAL.event_scheduler AS events", SHORT).await?;
+    Ok(rows.first().map(|row| format!("{},{}", row.text("closed"), row.text("events"))).unwrap_or_default())
+}
+
+/// Ends the writes at the source, and waits until the cluster has them and the events. Returns the last writes.
+async fn drain(
+    import: &Import,
+    source: &Address,
+    target: &Address,
+    follower: &Follower,
+    lock: &mut Sql,
+    settings: &str,
+) -> Result<Gtids, String> {
+    let said = |error: SqlError| format!("it does not end its writes: {error}");
+    lock.run("SET SESSION lock_wait_timeout = 5", SHORT).await.map_err(said)?;
+    if settings.ends_with(",ON") {
+        lock.run("SET GLOBAL event_scheduler = OFF", CLOSES).await.map_err(said)?;
+    }
+    lock.run("SET GLOBAL read_only = ON", CLOSES).await.map_err(said)?;
+    lock.run("FLUSH TABLES WITH READ LOCK", CLOSES).await.map_err(said)?;
+    let last = written(lock).await?;
+    let mut applied = follower.applied.subscribe();
+    let drained = timeout(DRAINS, applied.wait_for(|applied| behind(applied, &last) == 0)).await;
+    drained.map_err(|_| "the cluster is too slow")?.map_err(|error| error.to_string())?;
+    take_events(import, source, target, lock).await?;
+    Ok(last)
+}
+
+/// Lets the source take writes again.
+async fn open(from: &mut Sql, settings: &str) -> Result<(), SqlError> {
+    let (closed, events) = settings.split_once(',').unwrap_or_default();
+    if closed == "0" {
+        from.run("SET GLOBAL read_only = OFF", CLOSES).await?;
+    }
+    if events == "ON" {
+        from.run("SET GLOBAL event_scheduler = ON", CLOSES).await?;
+    }
+    Ok(())
+}

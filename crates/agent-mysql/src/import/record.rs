@@ -1,0 +1,131 @@
+//! How far an import is: a row of the cluster, which changes in the same transaction as the data. A kill of any side leaves both.
+
+use std::time::Duration;
+
+use super::stream::{Gtids, Mark, gtids};
+use crate::sql::{Sql, SqlError};
+
+/// How long a statement of the record has. A commit waits for a replica, and a fail-over can come between.
+pub const STORE: Duration = Duration::from_secs(60);
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS tillerman.import (id TINYINT PRIMARY KEY, source VARCHAR(300) NOT NULL, phase VARCHAR(20) NOT NULL, \
+     message VARCHAR(2000) NOT NULL, file VARCHAR(300) NOT NULL, position BIGINT UNSIGNED NOT NULL, gtids VARCHAR(2000) NOT NULL, \
+     begun BIGINT UNSIGNED NOT NULL, closed VARCHAR(20) NOT NULL) ENGINE=InnoDB CHARACTER SET utf8mb4";
+
+/// Where an import is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing is copied yet.
+    Checking,
+    /// The data is being copied. After a kill, the copy begins again.
+    Copying,
+    /// The writes after the copy follow.
+    Following,
+    /// The cluster has everything, and the source takes no writes.
+    Done,
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Checking => "Checking",
+            Self::Copying => "Copying",
+            Self::Following => "Following",
+            Self::Done => "Done",
+        }
+    }
+}
+
+/// The record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where it is.
+    pub phase: Phase,
+    /// The source, as `HOST:PORT`.
+    pub source: String,
+    /// Where the next transaction begins.
+    pub file: String,
+    /// The position in that binary log.
+    pub position: u64,
+    /// The writes of the source that the cluster has.
+    pub gtids: Gtids,
+    /// The end of the statement that commits by itself, and that was begun last: after a kill it may have been done. 0: none.
+    pub begun: u64,
+    /// The settings of the source before its writes were ended, as `READ_ONLY,EVENT_SCHEDULER`. Empty: they were not ended.
+    pub closed: String,
+}
+
+/// Reads the record. Without one, or with one of another source of which nothing is copied, a new one begins.
+pub async fn read(sql: &mut Sql, source: &str) -> Result<Record, SqlError> {
+    sql.run(TABLE, STORE).await?;
+    let new =
+        format!("REPLACE INTO tillerman.import VALUES (1, '{}', 'Checking', '', '', 0, '', 0, '')", quoted(source));
+    loop {
+        let rows = sql.rows("SELECT * FROM tillerman.import WHERE id = 1", STORE).await?;
+        let known = rows.first().map(|row| Record {
+            phase: match row.text("phase").as_str() {
+                "Done" => Phase::Done,
+                "Following" => Phase::Following,
+                "Copying" => Phase::Copying,
+                _ => Phase::Checking,
+            },
+            source: row.text("source"),
+            file: row.text("file"),
+            position: row.number("position").unwrap_or_default(),
+            gtids: gtids(&row.text("gtids")).unwrap_or_default(),
+            begun: row.number("begun").unwrap_or_default(),
+            closed: row.text("closed"),
+        });
+        match known {
+            Some(record) if record.source == source || record.phase != Phase::Checking => return Ok(record),
+            _ => sql.run(&new, STORE).await?,
+        }
+    }
+}
+
+/// The statement that records the end of a transaction.
+pub fn moves(mark: &Mark, gtids: &Gtids) -> String {
+    let Mark { file, position, .. } = mark;
+    format!(
+        "UPDATE tillerman.import SET file = '{}', position = {position}, gtids = '{}', begun = 0 WHERE id = 1",
+        quoted(file),
+        text(gtids)
+    )
+}
+
+/// Records that a statement that commits by itself begins.
+pub async fn begins(sql: &mut Sql, end: u64) -> Result<(), SqlError> {
+    sql.run(&format!("UPDATE tillerman.import SET begun = {end} WHERE id = 1"), STORE).await
+}
+
+/// Records the phase.
+pub async fn enter(sql: &mut Sql, phase: Phase) -> Result<(), SqlError> {
+    sql.run(&format!("UPDATE tillerman.import SET phase = '{}' WHERE id = 1", phase.name()), STORE).await
+}
+
+/// Records the settings of the source, whose writes end now; empty after they were restored.
+pub async fn close(sql: &mut Sql, settings: &str) -> Result<(), SqlError> {
+    sql.run(&format!("UPDATE tillerman.import SET closed = '{}' WHERE id = 1", quoted(settings)), STORE).await
+}
+
+/// Records a message for people.
+pub async fn say(sql: &mut Sql, message: &str) -> Result<(), SqlError> {
+    let message: String = message.chars().take(1000).collect();
+    sql.run(&format!("UPDATE tillerman.import SET message = '{}' WHERE id = 1", quoted(&message)), STORE).await
+}
+
+/// A position as text. The server's number is not needed to compare, and is 0.
+pub fn text(gtids: &Gtids) -> String {
+    let one = |(domain, number): (&u32, &u64)| format!("{domain}-0-{number}");
+    gtids.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+/// A text within single quotes.
+pub fn quoted(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\'', "''")
+}
+
+/// A name within backticks.
+pub fn name(text: &str) -> String {
+    format!("`{}`", text.replace('`', "``"))
+}

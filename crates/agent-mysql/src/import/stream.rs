@@ -1,0 +1,327 @@
+//! The statements that `mariadb-binlog` prints, as the steps of an import. Its comments name the events, and with them the position that each
+//! transaction ends at.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// The delimiter that `mariadb-binlog` asks its reader to use.
+const DELIMITER: &[u8] = b"/*!*/;";
+/// The longest statement, in bytes. A row of the largest packet has 1 GiB, in base 64.
+const LIMIT: usize = 3 << 29;
+
+/// The newest write of each domain.
+pub type Gtids = BTreeMap<u32, u64>;
+
+/// Reads a position such as `0-1-15,7-2-3`.
+pub fn gtids(text: &str) -> Option<Gtids> {
+    let one = |text: &str| {
+        let mut parts = text.trim().split('-');
+        let (domain, _server, number) = (parts.next()?, parts.next()?, parts.next()?);
+        Some((domain.parse().ok()?, number.parse().ok()?))
+    };
+    text.split(',').filter(|part| !part.trim().is_empty()).map(one).collect()
+}
+
+/// How many writes `applied` lacks of `written`.
+pub fn behind(applied: &Gtids, written: &Gtids) -> u64 {
+    written.iter().map(|(domain, number)| number.saturating_sub(applied.get(domain).copied().unwrap_or_default())).sum()
+}
+
+/// Where a transaction ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// The binary log.
+    pub file: String,
+    /// The position after the transaction in it.
+    pub position: u64,
+    /// The domain and the number of the transaction.
+    pub gtid: (u32, u64),
+}
+
+/// What an import does next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A transaction begins. One with a statement that commits by itself, such as `CREATE TABLE … AS SELECT`, has the position of its beginning.
+    Begin(Option<u64>),
+    /// A statement of a transaction, or a setting of the session.
+    Run(Vec<u8>),
+    /// The transaction ends.
+    Commit(Mark),
+    /// A statement that commits by itself, such as `CREATE TABLE`.
+    Alone(Vec<u8>, Mark),
+    /// A statement that commits by itself, and is not taken: accounts, events and the server's own tables come at the cut-over, or not.
+    Skip(Mark),
+}
+
+/// Reads the lines.
+#[derive(Debug, Default)]
+pub struct Reader {
+    delimits: bool,
+    statement: Vec<u8>,
+    at: Mark,
+    begun: bool,
+    /// Where the transaction begins, if it has a statement that commits by itself.
+    alone: Option<u64>,
+    /// Whether the rows that follow are of the server's own tables.
+    own: bool,
+}
+
+impl Reader {
+    /// Reads from this binary log on.
+    pub fn new(file: &str) -> Self {
+        Self { at: Mark { file: file.to_owned(), ..Mark::default() }, ..Self::default() }
+    }
+
+    /// Takes the next line, with its end. The error is a sentence.
+    pub fn line(&mut self, line: &[u8]) -> Result<Option<Step>, String> {
+        if self.statement.is_empty() {
+            if line.starts_with(b"#") {
+                self.comment(&String::from_utf8_lossy(line));
+                return Ok(None);
+            }
+            if line.starts_with(b"DELIMITER ") {
+                self.delimits = line.trim_ascii_end().ends_with(DELIMITER);
+                return Ok(None);
+            }
+            if line.trim_ascii().is_empty() {
+                return Ok(None);
+            }
+        }
+        self.statement.extend_from_slice(line);
+        if self.statement.len() > LIMIT {
+            return Err("a statement in the binary log of the source is too long".to_owned());
+        }
+        let delimiter = if self.delimits { DELIMITER } else { b";" };
+        let whole = self.statement.trim_ascii_end();
+        let Some(text) = whole.strip_suffix(delimiter) else { return Ok(None) };
+        let text = text.trim_ascii().to_vec();
+        self.statement.clear();
+        self.step(text)
+    }
+
+    /// `#261130 16:22:10 server id 1  end_log_pos 386 CRC32 0xcfa09eef  GTID 0-1-15 trans`
+    fn comment(&mut self, line: &str) {
+        let Some((_, rest)) = line.split_once(" end_log_pos ") else { return };
+        let mut words = rest.split_whitespace();
+        let position = words.next().and_then(|number| number.parse().ok()).unwrap_or_default();
+        if position > 0 {
+            self.at.position = position;
+        }
+        let words: Vec<&str> = words.collect();
+        let words = if words.first() == Some(&"CRC32") { words.get(2..).unwrap_or_default() } else { &words };
+        match words {
+            ["Rotate", "to", file, ..] => (*file).clone_into(&mut self.at.file),
+            ["GTID", gtid, flags @ ..] => {
+                self.alone = flags.contains(&"ddl").then_some(self.at.position);
+                if let Some((domain, number)) = gtids(gtid).and_then(|gtids| gtids.into_iter().next()) {
+                    (self.at.gtid, self.begun) = ((domain, number), false);
+                }
+            }
+            ["Table_map:", table, ..] => {
+                let database = table.split('.').next().unwrap_or_default().trim_matches('`');
+                self.own = ["mysql", "performance_schema", "sys", "tillerman"].contains(&database);
+            }
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, text: Vec<u8>) -> Result<Option<Step>, String> {
+        let words = words(&text);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        Ok(match words.as_slice() {
+            ["START", "TRANSACTION", ..] | ["BEGIN", ..] => {
+                self.begun = true;
+                Some(Step::Begin(self.alone))
+            }
+            ["COMMIT", ..] => {
+                self.begun = false;
+                Some(Step::Commit(self.at.clone()))
+            }
+            // `mariadb-binlog` adds it where it does not know how a transaction ends.
+            ["ROLLBACK", ..] if !self.begun => None,
+            ["ROLLBACK"] => {
+                return Err(
+                    "the source has rolled a transaction back that also changed tables without transactions".to_owned()
+                );
+            }
+            // The transaction gets a number of the cluster.
+            [first, "SET", ..] if first.starts_with("/*M!") => None,
+            // A command for the client that reads this.
+            [first, ..] if first.starts_with("/*!\\C") => None,
+            ["BINLOG", ..] => (!std::mem::take(&mut self.own)).then_some(Step::Run(text)),
+            ["SET", "PASSWORD" | "DEFAULT" | "ROLE", ..] => Some(Step::Skip(self.at.clone())),
+            ["SET" | "USE", ..] => Some(Step::Run(commits_alone(text))),
+            // Code in a comment, such as `/*!50003 SET @OLD_COMPLETION_TYPE=…*/`.
+            [first, "SET", ..] if first.starts_with("/*!") => Some(Step::Run(text)),
+            _ if self.begun => Some(Step::Run(text)),
+            words if is_own(words) => Some(Step::Skip(self.at.clone())),
+            _ => Some(Step::Alone(without_definer(&text).into_owned(), self.at.clone())),
+        })
+    }
+}
+
+/// The import ends its transactions itself, whatever the session of the source did.
+fn commits_alone(text: Vec<u8>) -> Vec<u8> {
+    match String::from_utf8(text) {
+        Ok(text) => text.replace("@@session.autocommit=0", "@@session.autocommit=1").into_bytes(),
+        Err(error) => error.into_bytes(),
+    }
+}
+
+/// Removes the definers of views, triggers, routines and events: the administrator defines them here. To create them for others, the import
+/// would need a privilege with which a source could use the accounts of the cluster.
+pub fn without_definer(text: &[u8]) -> Cow<'_, [u8]> {
+    const DEFINER: &[u8] = b"DEFINER=`";
+    let find = |text: &[u8]| text.windows(DEFINER.len()).position(|part| part.eq_ignore_ascii_case(DEFINER));
+    let (mut rest, mut kept) = (text, Vec::new());
+    while let Some(at) = find(rest) {
+        let account = &rest[at + DEFINER.len() - 1..];
+        let Some(length) = account_length(account) else { break };
+        kept.extend_from_slice(&rest[..at]);
+        rest = &account[length..];
+    }
+    if kept.is_empty() && rest.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    kept.extend_from_slice(rest);
+    Cow::Owned(kept)
+}
+
+/// The length of `` `user`@`host` `` at the start of a text. A backtick in a name is doubled.
+fn account_length(text: &[u8]) -> Option<usize> {
+    let name = |text: &[u8]| {
+        let mut at = 1;
+        while text.first() == Some(&b'`') {
+            let end = at + text.get(at..)?.iter().position(|byte| *byte == b'`')?;
+            if text.get(end + 1) != Some(&b'`') {
+                return Some(end + 1);
+            }
+            at = end + 2;
+        }
+        None
+    };
+    let user = name(text)?;
+    let host = text.get(user..)?.strip_prefix(b"@")?;
+    Some(user + 1 + name(host)?)
+}
+
+/// The first words of a statement in capital letters, without comments before them.
+pub fn words(text: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(&text[..text.len().min(400)]).into_owned();
+    let mut rest = text.trim_start();
+    while let Some(comment) = rest.strip_prefix("/*").filter(|rest| !rest.starts_with(['!', 'M'])) {
+        rest = comment.split_once("*/").map_or("", |(_, rest)| rest.trim_start());
+    }
+    rest.split_whitespace().take(12).map(str::to_uppercase).collect()
+}
+
+/// Whether a statement is about accounts or events, or changes nothing that a copy has.
+fn is_own(words: &[&str]) -> bool {
+    match words {
+        ["GRANT" | "REVOKE" | "FLUSH" | "ANALYZE" | "OPTIMIZE" | "REPAIR" | "INSTALL" | "UNINSTALL", ..] => true,
+        ["CREATE" | "ALTER" | "DROP" | "RENAME", rest @ ..] => {
+            let objects = [
+                "TABLE",
+                "TABLES",
+                "DATABASE",
+                "SCHEMA",
+                "VIEW",
+                "INDEX",
+                "TRIGGER",
+                "PROCEDURE",
+                "FUNCTION",
+                "PACKAGE",
+                "SEQUENCE",
+                "SERVER",
+                "USER",
+                "ROLE",
+                "EVENT",
+            ];
+            let object = rest.iter().find(|word| objects.contains(*word));
+            matches!(object, Some(&("USER" | "ROLE" | "EVENT" | "SERVER")))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mark, Reader, Step, behind, gtids, is_own, without_definer, words};
+
+    const PRINTED: &str = "/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\nDELIMITER /*!*/;\n# at 4\n/*!\\C utf8mb4 *//*!*/;\n\
+#700101  0:00:00 server id 1  end_log_pos 0 CRC32 0x1 \tRotate to bin.000001  pos: 4\n\
+#261130 16:22:00 server id 1  end_log_pos 256 CRC32 0x2 \tStart: binlog v 4\nBINLOG '\nFORMAT\n'/*!*/;\n# at 2128\n\
+#261130 16:22:00 server id 1  end_log_pos 386 CRC32 0x3 \tGTID 0-1-9 trans\n/*M!100001 SET @@session.gtid_seq_no=9*//*!*/;\n\
+START TRANSACTION\n/*!*/;\n#261130 16:22:00 server id 1  end_log_pos 496 CRC32 0x4 \tTable_map: `app`.`t` mapped to number 22\n\nBINLOG '\nROWS\n'/*!*/;\n\
+# Number of rows: 1\n#261130 16:22:00 server id 1  end_log_pos 571 CRC32 0x5 \tXid = 16\nCOMMIT/*!*/;\n\
+#261130 16:22:08 server id 1  end_log_pos 658 CRC32 0x6 \tGTID 0-1-10\nSTART TRANSACTION\n/*!*/;\n\
+#261130 16:22:08 server id 1  end_log_pos 786 CRC32 0x7 \tTable_map: `mysql`.`global_priv` mapped to number 7\nBINLOG '\nOWN\n'/*!*/;\n\
+#261130 16:22:08 server id 1  end_log_pos 921 CRC32 0x8 \tQuery\tthread_id=9\nSET TIMESTAMP=1796055728/*!*/;\nCOMMIT\n/*!*/;\n\
+#261130 16:22:10 server id 1  end_log_pos 1524 CRC32 0x9 \tGTID 7-1-14 ddl\n/*M!100001 SET @@session.gtid_domain_id=7*//*!*/;\n\
+#261130 16:22:10 server id 1  end_log_pos 1624 CRC32 0xa \tQuery\tthread_id=11\nuse `app`/*!*/;\ncreate table u (\n# a comment; it stays\n  id int)\n/*!*/;\n\
+#261130 16:22:10 server id 1  end_log_pos 1673 CRC32 0xb \tRotate to bin.000002  pos: 4\n\
+#261130 16:22:10 server id 1  end_log_pos 386 GTID 7-1-15 ddl\n#261130 16:22:10 server id 1  end_log_pos 450 Query\n\
+CREATE DEFINER=`TABLE`@`%` USER u3 identified by 'x'\n/*!*/;\nDELIMITER ;\n# End of log file\nROLLBACK /* added by mysqlbinlog */;\n";
+
+    #[test]
+    fn what_is_printed_becomes_steps() {
+        let mut reader = Reader::new("");
+        let steps = PRINTED.split_inclusive('\n').filter_map(|line| reader.line(line.as_bytes()).unwrap());
+        let mark = |file: &str, position, gtid| Mark { file: file.to_owned(), position, gtid };
+        let run = |text: &str| Step::Run(text.into());
+        let expected = [
+            run("/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/"),
+            run("BINLOG '\nFORMAT\n'"),
+            Step::Begin(None),
+            run("BINLOG '\nROWS\n'"),
+            Step::Commit(mark("bin.000001", 571, (0, 9))),
+            Step::Begin(None),
+            run("SET TIMESTAMP=1796055728"),
+            Step::Commit(mark("bin.000001", 921, (0, 10))),
+            run("use `app`"),
+            Step::Alone("create table u (\n# a comment; it stays\n  id int)".into(), mark("bin.000001", 1624, (7, 14))),
+            Step::Skip(mark("bin.000002", 450, (7, 15))),
+        ];
+        assert_eq!(steps.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn accounts_and_events_are_not_taken() {
+        for (statement, expected) in [
+            ("CREATE USER a", true),
+            ("/* who */ create or replace definer=`EVENT`@`%` EVENT e ON SCHEDULE EVERY 1 DAY DO DROP TABLE t", true),
+            ("grant all on *.* to a", true),
+            ("DROP ROLE r", true),
+            ("CREATE DEFINER=`root`@`%` TRIGGER `user` BEFORE INSERT ON t FOR EACH ROW SET @a = 1", false),
+            ("CREATE TABLE user (id int)", false),
+            ("ALTER TABLE event ADD COLUMN role int", false),
+            ("CREATE ALGORITHM=UNDEFINED SQL SECURITY DEFINER VIEW role AS SELECT 1", false),
+            ("DROP TABLE `user` /* generated by server */", false),
+        ] {
+            let words = words(statement.as_bytes());
+            assert_eq!(is_own(&words.iter().map(String::as_str).collect::<Vec<_>>()), expected, "{statement}");
+        }
+    }
+
+    #[test]
+    fn definers_are_removed() {
+        for (text, expected) in [
+            ("CREATE DEFINER=`root`@`%` TRIGGER t", "CREATE  TRIGGER t"),
+            ("/*!50013 DEFINER=`a``b`@`local``host` SQL SECURITY DEFINER */", "/*!50013  SQL SECURITY DEFINER */"),
+            ("create definer=`a`@`b` view v; create definer=`a`@`b` view w", "create  view v; create  view w"),
+            ("DEFINER=`a`", "DEFINER=`a`"),
+            ("DEFINER=`a`@", "DEFINER=`a`@"),
+            ("no one", "no one"),
+        ] {
+            assert_eq!(without_definer(text.as_bytes()), expected.as_bytes(), "{text}");
+        }
+    }
+
+    #[test]
+    fn positions_are_compared_by_domain() {
+        let [some, more] = ["0-1-15,7-2-3", "0-9-20,7-2-3,8-1-1"].map(|text| gtids(text).unwrap());
+        assert_eq!((behind(&some, &more), behind(&more, &some)), (6, 0));
+        assert_eq!(gtids(""), Some(super::Gtids::new()));
+        assert_eq!(gtids("0-1"), None);
+    }
+}
