@@ -168,6 +168,10 @@ fn hostile_values_are_refused_with_the_place_and_the_reason() {
         (json!({"lostAfter": "6"}), "lostAfter"),
         (json!({"readFrom": "nobody"}), "readFrom"),
         (json!({"replicas": 10}), "replicas"),
+        (json!({"import": {"host": "--help"}}), "import"),
+        (json!({"import": {"host": "$(MYSQL_PWD)"}}), "import"),
+        (json!({"import": {"host": "shop", "user": "a\nb"}}), "user"),
+        (json!({"import": {"host": "shop", "passwordSecret": {"name": "a", "key": "../b"}}}), "key"),
     ]);
 }
 
@@ -617,6 +621,9 @@ fn backups_are_made_on_schedule_on_demand_and_before_delete() {
         (json!({"backup": {"storageType": "S3", "s3": {"path": "bucket"}}}), "BUCKET/NAME"),
         (json!({"backup": {"storageType": "Volume", "volume": {"path": "db"}}}), "claimName"),
         (json!({"restore": {"storageType": "GCS"}}), "restore: the path"),
+        (json!({"import": {"host": "shop"}}), "import.passwordSecret.name is missing"),
+        (json!({"import": {"host": "shop"}, "flavor": "mysql"}), "only MariaDB"),
+        (json!({"import": {"host": "shop"}, "initdbScripts": {"a.sql": "SELECT 1"}}), "must have no tables"),
     ] {
         let error = world().try_render(&values, &[]).unwrap_err();
         assert!(error.contains(why), "{values}: {error}");

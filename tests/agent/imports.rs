@@ -339,7 +339,7 @@ async fn what_keeps_a_database_from_coming_is_said_with_what_solves_it() {
     says(to, "waits: the source has problems: the cluster has a database app").await;
     run(&to.options(), "DROP DATABASE app").await.unwrap();
 
-    // A statement that runs for long keeps the source from ending its writes: they go on. Then they end.
+    // A statement that runs for long keeps the source from ending its writes: they continue. Then they end.
     says(to, "compared").await;
     drop(import);
     let at = source.at();

@@ -16,23 +16,29 @@ use crate::support::rows::{Writers, lost, numbers, reached, run};
 use crate::{eventually, forbidden, get_in, kubectl_in};
 
 /// The namespace of the operator, and its account.
-const OPERATOR: (&str, &str) = ("mysql-operator-system", "mysql-operator-controller-manager");
+pub const OPERATOR: (&str, &str) = ("mysql-operator-system", "mysql-operator-controller-manager");
 /// The images of the database.
-const IMAGE: &str = "localhost/mariadb:10.11.19";
+pub const IMAGE: &str = "localhost/mariadb:10.11.19";
 
 const NEWER: &str = "localhost/mariadb:11.8";
 
 /// A cluster in a namespace of its own.
-struct MySql {
-    namespace: String,
+pub struct MySql {
+    pub namespace: String,
+    name: String,
     password: String,
 }
 
 impl MySql {
     fn new(test: &str) -> Self {
+        Self::named(test, "my")
+    }
+
+    /// With a custom resource of this name.
+    pub fn named(test: &str, name: &str) -> Self {
         let namespace = format!("{test}-{}", std::process::id());
         kubectl(&["create", "namespace", &namespace], None).unwrap();
-        Self { namespace, password: String::new() }
+        Self { namespace, name: name.to_owned(), password: String::new() }
     }
 
     /// Creates the custom resource, and waits until it is ready.
@@ -44,7 +50,12 @@ impl MySql {
         fields.extend(spec.as_object().unwrap().clone());
         kubectl(&["create", "-f", "-"], Some(&body.to_string())).unwrap();
         self.settled();
-        let secret = self.get(&["secret", "my-root"]).unwrap();
+        self.knows_password();
+    }
+
+    /// Reads the password of root.
+    pub fn knows_password(&mut self) {
+        let secret = self.get(&["secret", &format!("{}-root", self.name)]).unwrap();
         let password = BASE64.decode(secret["data"]["password"].as_str().unwrap()).unwrap();
         self.password = String::from_utf8(password).unwrap();
     }
@@ -53,18 +64,19 @@ impl MySql {
         kubectl_in(&self.namespace, args)
     }
 
-    fn get(&self, what: &[&str]) -> Result<Value, String> {
+    pub fn get(&self, what: &[&str]) -> Result<Value, String> {
         get_in(&self.namespace, what)
     }
 
     fn patch(&self, spec: &Value) {
-        self.kubectl(&["patch", "mysql", "my", "--type=merge", "-p", &json!({"spec": spec}).to_string()]).unwrap();
+        self.kubectl(&["patch", "mysql", &self.name, "--type=merge", "-p", &json!({"spec": spec}).to_string()])
+            .unwrap();
     }
 
     /// Waits until the custom resource, as it is now, is ready, with all members, and one of them could take over.
-    fn settled(&self) {
+    pub fn settled(&self) {
         eventually("the cluster is ready", || {
-            let cluster = self.get(&["mysql", "my"])?;
+            let cluster = self.get(&["mysql", &self.name])?;
             let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let ready = conditions.iter().find(|c| c["type"] == "Ready").cloned().unwrap_or_default();
             let size = &cluster["spec"]["replicas"];
@@ -82,24 +94,25 @@ impl MySql {
     /// Waits until it sleeps.
     fn asleep(&self) {
         eventually("the cluster sleeps", || {
-            let cluster = self.get(&["mysql", "my"])?;
+            let cluster = self.get(&["mysql", &self.name])?;
             let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let sleeps = conditions.iter().any(|c| c["type"] == "Ready" && c["reason"] == "Asleep");
-            let pods = self.get(&["pods", "-l", "app.kubernetes.io/instance=my,tillerman.dev/role"])?;
+            let pods =
+                self.get(&["pods", "-l", &format!("app.kubernetes.io/instance={},tillerman.dev/role", self.name)])?;
             let has_pods = pods["items"].as_array().is_some_and(|pods| !pods.is_empty());
             if sleeps && !has_pods { Ok(()) } else { Err(cluster["status"].to_string()) }
         });
     }
 
     fn primary(&self) -> String {
-        self.get(&["mysql", "my"]).unwrap()["status"]["primary"].as_str().unwrap_or_default().to_owned()
+        self.get(&["mysql", &self.name]).unwrap()["status"]["primary"].as_str().unwrap_or_default().to_owned()
     }
 
     /// Waits until another pod than this one is the primary.
     fn moved(&self, from: &str) {
         eventually("another member is the primary", || {
             let primary = self.primary();
-            let asked = self.get(&["mysql", "my"])?["status"]["members"]["db"]["switchOver"].clone();
+            let asked = self.get(&["mysql", &self.name])?["status"]["members"]["db"]["switchOver"].clone();
             assert!(asked["result"] != "GivenUp" && asked["result"] != "Refused", "{asked}");
             if primary.is_empty() || primary == from { Err(primary) } else { Ok(()) }
         });
@@ -107,13 +120,15 @@ impl MySql {
 
     /// Where clients write: the address of the Service, which can be reached from here.
     fn writes(&self) -> Opts {
-        let service = self.get(&["service", "my-primary"]).unwrap();
+        let service = self.get(&["service", &format!("{}-primary", self.name)]).unwrap();
         reached(service["spec"]["clusterIP"].as_str().unwrap(), "root", &self.password)
     }
 
     /// The members by the names of their pods.
     fn members(&self) -> BTreeMap<String, Opts> {
-        let pods = self.get(&["pods", "-l", "app.kubernetes.io/instance=my"]).unwrap();
+        let pods = self
+            .get(&["pods", "-l", &format!("app.kubernetes.io/instance={},app.kubernetes.io/name=mysql", self.name)])
+            .unwrap();
         let text = |pod: &Value, at: &str| pod.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
         let pods = pods["items"].as_array().cloned().unwrap_or_default();
         let at = |pod: &Value| reached(&text(pod, "/status/podIP"), "root", &self.password);
@@ -121,7 +136,7 @@ impl MySql {
     }
 
     /// Every member has every acknowledged key.
-    async fn has_all(&self, keys: &[u64]) {
+    pub async fn has_all(&self, keys: &[u64]) {
         let members = self.members();
         let primary = &members[&self.primary()];
         let last = numbers(primary, "SELECT COUNT(*) FROM app.t").await;
@@ -171,7 +186,7 @@ impl MySql {
     }
 
     /// Deletes a pod without letting it end.
-    fn kill(&self, pod: &str) {
+    pub fn kill(&self, pod: &str) {
         self.kubectl(&["delete", "pod", pod, "--grace-period=0", "--force"]).unwrap();
     }
 }
@@ -182,11 +197,11 @@ impl Drop for MySql {
             for what in ["mysql,statefulsets,pods,pvc,configmaps", "events"] {
                 eprintln!("{}", self.kubectl(&["get", what, "-o", "wide"]).unwrap_or_else(|why| why));
             }
-            eprintln!("{}", self.kubectl(&["get", "mysql", "my", "-o", "yaml"]).unwrap_or_else(|why| why));
-            for member in ["my-0", "my-1", "my-2"] {
+            eprintln!("{}", self.kubectl(&["get", "mysql", &self.name, "-o", "yaml"]).unwrap_or_else(|why| why));
+            for member in [0, 1, 2].map(|k| format!("{}-{k}", self.name)) {
                 eprintln!(
                     "{member}: {}",
-                    self.kubectl(&["logs", member, "-c", "mysql", "--tail=60"]).unwrap_or_else(|why| why)
+                    self.kubectl(&["logs", &member, "-c", "mysql", "--tail=60"]).unwrap_or_else(|why| why)
                 );
             }
             let log = ["-n", OPERATOR.0, "logs", &format!("deployment/{}", OPERATOR.1), "--tail=80"];

@@ -30,6 +30,10 @@ pub fn report(
     let members = (0..workload.replicas)
         .map(|k| member(&name(k), held.ordinal == Some(k), observed.answers.get(&k), observed.silent.get(&k)));
     details.insert("members".into(), members.collect::<Vec<_>>().into());
+    let import = held.ordinal.and_then(|primary| observed.answers.get(&primary)?.import.clone());
+    if let Some(import) = import {
+        details.insert("import".into(), import.into());
+    }
     if let Some(change) = &held.last {
         details.insert("lastChange".into(), changed(change, name));
     }

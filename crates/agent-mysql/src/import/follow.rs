@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// `ER_TABLE_EXISTS_ERROR` and the like: what a statement that was already done says when it runs again.
 const ALREADY: [u16; 12] = [1007, 1008, 1050, 1051, 1060, 1061, 1091, 1304, 1305, 1359, 1360, 4092];
 
-/// A moment at which the cluster has exactly these writes. The follower begins a snapshot then, and goes on.
+/// A moment at which the cluster has exactly these writes. The follower begins a snapshot then, and continues.
 pub struct Stop {
     /// The writes.
     pub at: Gtids,

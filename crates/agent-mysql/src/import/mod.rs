@@ -123,7 +123,7 @@ async fn check_alone(import: &Import, source: &Address, target: &Address) -> Res
     }
 }
 
-/// Goes on from where the record is.
+/// Continues from where the record is.
 async fn attempt(import: &Import, source: &Address, target: &Address) -> Result<(), String> {
     let mut to = reach_cluster(target).await?;
     let address = format!("{}:{}", source.host, source.port);

@@ -1,0 +1,106 @@
+//! A database that runs as Bitnami's chart lays it out comes into a `MySQLCluster`, by the commands of docs/how-to/import.md, while clients write
+//! to it, and while pods of every side are killed.
+
+use serde_json::json;
+
+use super::mysql::{IMAGE, MySql};
+use super::support::harness::{eventually, kubectl};
+use super::support::rows::{Writers, numbers, reached};
+use super::{get_in, kubectl_in};
+
+/// What a release of Bitnami's chart makes.
+const RELEASE: &str = include_str!("../../examples/mysql/bitnami-like.yaml");
+const PAGE: &str = include_str!("../../docs/how-to/import.md");
+
+/// The command of the page after this heading.
+fn command(heading: &str) -> String {
+    let section = PAGE.split(&format!("\n## {heading}\n")).nth(1).unwrap_or_else(|| panic!("{heading}"));
+    let block = section.split("```sh\n").nth(1).unwrap_or_else(|| panic!("{heading}"));
+    block.split("```").next().unwrap().to_owned()
+}
+
+fn runs(namespace: &str, heading: &str) {
+    let images = format!(
+        "  image: {IMAGE}\n  agentImage: localhost/tillerman-agent:test\n  storage: {{size: 1Gi, onDelete: Delete}}\n  import:"
+    );
+    let script = command(heading).replace("  import:", &images);
+    let script = format!("kubectl() {{ command kubectl -n {namespace} \"$@\"; }}\n{script}");
+    let done = std::process::Command::new("bash").args(["-euo", "pipefail", "-c", &script]).output().unwrap();
+    let printed = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{heading}: {printed}");
+    eprintln!("{heading}: {printed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_of_bitnamis_layout_comes_under_writers_and_kills_and_loses_nothing() {
+    let mut my = MySql::named("import", "shop");
+    let namespace = my.namespace.clone();
+    kubectl(
+        &["-n", &namespace, "apply", "-f", "-"],
+        Some(&RELEASE.replace("docker.io/library/mariadb:10.11.19", IMAGE)),
+    )
+    .unwrap();
+    kubectl_in(&namespace, &["rollout", "status", "statefulset/shop-mariadb", "--timeout=120s"]).unwrap();
+    let service = get_in(&namespace, &["service", "shop-mariadb"]).unwrap();
+    let address = service["spec"]["clusterIP"].as_str().unwrap().to_owned();
+    let source = reached(&address, "shop", "shop-writes");
+    let writers = Writers::start(&[source.clone()], 4).await;
+    writers.more(2000).await;
+
+    runs(&namespace, "1. Copy and follow");
+    let import = || {
+        my.get(&["mysql", "shop"]).map(|cluster| cluster["status"]["import"].as_str().unwrap_or_default().to_owned())
+    };
+    let says = |part: &str| {
+        eventually(&format!("status.import says {part:?}"), || {
+            let message = import()?;
+            if message.contains(part) { Ok(message) } else { Err(message) }
+        })
+    };
+    says("were compared and are equal");
+    // Each side is killed while it follows.
+    let pods = |selector: &str| {
+        let pods = get_in(&namespace, &["pods", "-l", selector]).unwrap();
+        pods["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    for selector in
+        ["app.kubernetes.io/component=import", "tillerman.dev/role=primary", "app.kubernetes.io/name=mariadb"]
+    {
+        for pod in pods(selector) {
+            my.kill(&pod);
+        }
+        writers.more(1000).await;
+        eprintln!("after the end of {selector}: {}", import().unwrap());
+    }
+    kubectl(&["-n", super::mysql::OPERATOR.0, "delete", "pods", "--all", "--wait=false"], None).unwrap();
+    writers.more(1000).await;
+    says("were compared and are equal");
+    writers.longest_gap();
+    writers.more(500).await;
+
+    runs(&namespace, "2. Cut over");
+    let keys = writers.stop().await;
+    eprintln!("{}", says("done: "));
+    my.knows_password();
+    my.has_all(&keys).await;
+    assert!(keys.len() > 5000, "{}", keys.len());
+    // The account of the application came along, with its password.
+    let service = my.get(&["service", "shop-primary"]).unwrap();
+    let here = reached(service["spec"]["clusterIP"].as_str().unwrap(), "shop", "shop-writes");
+    assert_eq!(
+        numbers(&here, "SELECT COUNT(*) FROM app.t").await,
+        numbers(&source, "SELECT COUNT(*) FROM app.t").await
+    );
+
+    runs(&namespace, "3. Remove the import");
+    eventually("the import is gone", || {
+        let left = my.get(&["deployments", "-l", "app.kubernetes.io/name=mysql-import"])?;
+        if left["items"] == json!([]) { Ok(()) } else { Err(left.to_string()) }
+    });
+    my.settled();
+}
