@@ -300,7 +300,7 @@ pub fn notice(data: &[u8]) {
     let facts = serde_json::json!({"notice": "ops", "namespace": "shop", "count": 4, "lines": vec![line; 40]});
     match Template::read(text, MAX_BODY).and_then(|template| template.render(&facts)) {
         Ok(text) => assert!(text.len() <= template::LIMITS.output),
-        Err(why) => assert_short(Some(why)),
+        Err(why) => assert_short(Some(why.to_string())),
     }
 }
 
