@@ -62,7 +62,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), CliError> {
     }
     print(&match args.output.as_deref() {
         Some("json") => serde_json::to_string_pretty(&as_json(&rows)).map_err(CliError::new)? + "\n",
-        Some("yaml") => yaml::of_json(&as_json(&rows)).map_err(CliError)?,
+        Some("yaml") => yaml::of_json(&as_json(&rows))?,
         Some(_) => markdown(&rows),
         None => table(&rows),
     });
