@@ -1,7 +1,10 @@
 //! The errors of commands.
 
 use crate::chaos::ChaosError;
+use crate::lint::LintError;
+use crate::scaffold::ScaffoldError;
 use crate::source::SourceError;
+use crate::template::yaml::EmitError;
 
 /// An error to be printed after `Error: `.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,5 +32,5 @@ macro_rules! texts {
         }
     )+};
 }
-texts!(CliError: &str, String, ChaosError, SourceError);
+texts!(CliError: &str, String, ChaosError, EmitError, LintError, ScaffoldError, SourceError);
 texts!(FlagError: &str, String);

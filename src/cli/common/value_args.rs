@@ -53,7 +53,11 @@ impl ValueArgs {
                     .map_err(|_| CliError(format!("failed parsing --set-json data {text}")))?;
             }
         }
-        let contents = |path: &str| read(path).map(|data| String::from_utf8_lossy(&data).into_owned()).map_err(|e| e.0);
+        let contents = |path: &str| {
+            read(path)
+                .map(|data| String::from_utf8_lossy(&data).into_owned())
+                .map_err(|e| values::ValuesError::Argument(e.0))
+        };
         for (flag, texts, mode) in [
             ("--set", &self.set, Mode::Typed),
             ("--set-string", &self.set_string, Mode::Text),
