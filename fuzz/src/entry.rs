@@ -236,7 +236,7 @@ pub fn annotations(data: &[u8]) {
     }
     let mut objects = objects();
     let patches = read.patches.as_deref().unwrap_or_default();
-    if patch::apply(patches, &mut objects).map_err(|why| assert_short(Some(why))).is_ok() {
+    if patch::apply(patches, &mut objects).map_err(|why| assert_short(Some(why.to_string()))).is_ok() {
         for object in objects.iter().flatten() {
             let (_, depth) = bounds::weigh(&serde_json::Value::Object(object.body.clone()));
             assert!(depth <= bounds::SPEC.depth + bounds::ANNOTATION.depth, "{depth} levels");
