@@ -1,8 +1,8 @@
-//! The error of templates.
+//! The error of this folder.
 
 use std::string::FromUtf8Error;
 
-/// Why a template of a notice cannot be used, or has no text for some facts.
+/// Why a notice, or a template of it, cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoticeError {
     /// A word that the grammar does not have.
@@ -34,6 +34,12 @@ pub enum NoticeError {
     /// Another fault, as a sentence.
     #[error("{0}")]
     Other(String),
+}
+
+impl From<NoticeError> for String {
+    fn from(error: NoticeError) -> Self {
+        error.to_string()
+    }
 }
 
 impl From<&str> for NoticeError {
