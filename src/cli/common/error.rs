@@ -1,6 +1,7 @@
 //! The errors of commands.
 
 use crate::chaos::ChaosError;
+use crate::crd::CrdError;
 use crate::lint::LintError;
 use crate::scaffold::ScaffoldError;
 use crate::source::SourceError;
@@ -32,5 +33,5 @@ macro_rules! texts {
         }
     )+};
 }
-texts!(CliError: &str, String, ChaosError, EmitError, LintError, ScaffoldError, SourceError);
+texts!(CliError: &str, String, ChaosError, CrdError, EmitError, LintError, ScaffoldError, SourceError);
 texts!(FlagError: &str, String);
