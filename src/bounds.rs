@@ -90,74 +90,104 @@ pub const SCHEMA_DOCUMENT: Bounds = Bounds { bytes: 4 << 20, values: 400_000, de
 /// `watches.yaml`.
 pub const WATCHES: Bounds = Bounds { bytes: 1 << 20, values: 100_000, depth: 64 };
 
+/// The limit that a text reaches, or why it cannot be read, as a sentence.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BoundsError {
+    /// The text is too long.
+    #[error("it has {found} bytes; the limit is {limit}")]
+    Bytes {
+        /// Its bytes.
+        found: usize,
+        /// Of bytes.
+        limit: usize,
+    },
+    /// It has too many values.
+    #[error("it has more than {0} values")]
+    Values(usize),
+    /// It has too many levels.
+    #[error("it is nested more than {0} levels deep")]
+    Depth(usize),
+    /// It has another form.
+    #[error("{0}")]
+    Form(String),
+}
+
+impl From<BoundsError> for String {
+    fn from(error: BoundsError) -> Self {
+        error.to_string()
+    }
+}
+
 impl Bounds {
     /// Whether a text is short enough. The error is a sentence.
     pub fn text(&self, text: &[u8]) -> Result<(), String> {
-        if text.len() > self.bytes && !harm::is_unlimited() {
-            return Err(format!("it has {} bytes; the limit is {}", text.len(), self.bytes));
-        }
-        Ok(())
+        Ok(self.length(text)?)
     }
 
-    /// Whether JSON is small enough. The text shows it, before anything is allocated. The error is a sentence.
-    pub fn fits(&self, text: &str) -> Result<(), String> {
-        self.text(text.as_bytes())?;
+    fn length(&self, text: &[u8]) -> Result<(), BoundsError> {
+        let (found, limit) = (text.len(), self.bytes);
+        if found > limit && !harm::is_unlimited() { Err(BoundsError::Bytes { found, limit }) } else { Ok(()) }
+    }
+
+    /// Whether JSON is small enough. The text shows it, before anything is allocated.
+    pub fn fits(&self, text: &str) -> Result<(), BoundsError> {
+        self.length(text.as_bytes())?;
         let mut measure = Measure::default();
         measure.read(text.as_bytes());
-        self.measured(&measure)
+        self.check(measure.values + 1, measure.deepest)
     }
 
     /// Reads JSON that [fits](Self::fits).
-    pub fn json(&self, text: &str) -> Result<Value, String> {
+    pub fn json(&self, text: &str) -> Result<Value, BoundsError> {
         self.fits(text)?;
-        serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))
+        serde_json::from_str(text).map_err(|e| BoundsError::Form(format!("it is not JSON: {e}")))
     }
 
     /// Reads YAML, one document. No error quotes the text.
-    pub fn yaml(&self, text: &[u8]) -> Result<Value, String> {
-        self.reads(text, || yaml::parse(text).map_err(|e| why(&e, "it is not valid YAML")))
+    pub fn yaml(&self, text: &[u8]) -> Result<Value, BoundsError> {
+        self.reads(text, || yaml::parse(text).map_err(|e| BoundsError::Form(why(&e, "it is not valid YAML"))))
     }
 
     /// Reads YAML in another way, and checks the result.
-    pub fn reads(&self, text: &[u8], read: impl FnOnce() -> Result<Value, String>) -> Result<Value, String> {
+    pub fn reads<E: From<BoundsError>>(
+        &self,
+        text: &[u8],
+        read: impl FnOnce() -> Result<Value, E>,
+    ) -> Result<Value, E> {
         let read = self.within(text, read)?;
         self.value(&read)?;
         Ok(read)
     }
 
     /// Reads YAML in another way, whatever it becomes.
-    pub fn within<T>(&self, text: &[u8], read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-        self.text(text)?;
+    pub fn within<T, E: From<BoundsError>>(&self, text: &[u8], read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.length(text)?;
         // A node counts when it is read, and again when an alias repeats it.
         let memory = (!harm::is_unlimited()).then_some(budget::nodes(self.values));
         let mut budget = Budget::new(Limits { memory, ..Limits::default() });
         let read = budget.run(read);
-        if budget.is_spent() { Err(self.too_many()) } else { read }
+        if budget.is_spent() { Err(BoundsError::Values(self.values).into()) } else { read }
     }
 
     /// Checks JSON that was measured up to here.
     pub fn measured(&self, measure: &Measure) -> Result<(), String> {
-        self.check(measure.values + 1, measure.deepest)
+        Ok(self.check(measure.values + 1, measure.deepest)?)
     }
 
     /// Checks a value that was already read.
-    pub fn value(&self, value: &Value) -> Result<(), String> {
+    pub fn value(&self, value: &Value) -> Result<(), BoundsError> {
         let (values, depth) = weigh(value);
         self.check(values, depth)
     }
 
-    fn check(&self, values: usize, depth: usize) -> Result<(), String> {
+    fn check(&self, values: usize, depth: usize) -> Result<(), BoundsError> {
         if harm::is_unlimited() {
             return Ok(());
         }
         if depth > self.depth {
-            return Err(format!("it is nested more than {} levels deep", self.depth));
+            return Err(BoundsError::Depth(self.depth));
         }
-        if values > self.values { Err(self.too_many()) } else { Ok(()) }
-    }
-
-    fn too_many(&self) -> String {
-        format!("it has more than {} values", self.values)
+        if values > self.values { Err(BoundsError::Values(self.values)) } else { Ok(()) }
     }
 }
 
@@ -168,7 +198,7 @@ pub fn why(error: &impl Display, otherwise: &str) -> String {
     if error.ends_with("excessive aliasing") {
         "its aliases repeat more than 99 % of its values".to_owned()
     } else if error.contains("exceeded max depth") {
-        format!("it is nested more than {} levels deep", SOURCE.depth)
+        BoundsError::Depth(SOURCE.depth).to_string()
     } else {
         otherwise.to_owned()
     }
@@ -176,7 +206,8 @@ pub fn why(error: &impl Display, otherwise: &str) -> String {
 
 /// Whether a text that is one word is short enough.
 pub fn word(text: &str) -> Result<(), String> {
-    if text.len() > WORD { Err(format!("it has {} bytes; the limit is {WORD}", text.len())) } else { Ok(()) }
+    let (found, limit) = (text.len(), WORD);
+    if found > limit { Err(BoundsError::Bytes { found, limit }.into()) } else { Ok(()) }
 }
 
 /// How many values JSON has and how deep it nests, estimated from its text: rather too many than too few. The text can be read in pieces.
@@ -260,10 +291,12 @@ mod tests {
             ("[[[[1]]]]".to_owned(), Err("it is nested more than 3 levels deep")),
             ("[1,2,3,4,5,6,7,8]".to_owned(), Err("it has more than 8 values")),
         ] {
-            assert_eq!(bounds.json(&text).map(|_| ()), expected.map_err(str::to_owned), "{text}");
-            assert_eq!(bounds.yaml(text.as_bytes()).map(|_| ()), expected.map_err(str::to_owned), "{text}");
+            let read = bounds.json(&text).map(|_| ()).map_err(|e| e.to_string());
+            assert_eq!(read, expected.map_err(str::to_owned), "{text}");
+            let read = bounds.yaml(text.as_bytes()).map(|_| ()).map_err(|e| e.to_string());
+            assert_eq!(read, expected.map_err(str::to_owned), "{text}");
         }
         let bomb = b"a: &a [x, x]\nb: [*a, *a]\n";
-        assert_eq!(bounds.yaml(bomb).unwrap_err(), "it has more than 8 values");
+        assert_eq!(bounds.yaml(bomb).unwrap_err().to_string(), "it has more than 8 values");
     }
 }

@@ -127,7 +127,7 @@ fn field(text: &str) -> Result<(), String> {
 }
 
 fn spec(text: &str) -> Result<(), String> {
-    bounds::SPEC.json(text).map(|_| ())
+    Ok(bounds::SPEC.json(text).map(|_| ())?)
 }
 
 /// Values in a Secret.
@@ -372,7 +372,7 @@ fn unpack(text: &str) -> Result<(), String> {
 }
 
 fn status(text: &str) -> Result<(), String> {
-    bounds::STATUS.json(text).map(|_| ())
+    Ok(bounds::STATUS.json(text).map(|_| ())?)
 }
 
 fn notice(spec: &str) -> Result<(), String> {
@@ -385,13 +385,14 @@ fn notice_with(field: &str, value: &Value) -> String {
 }
 
 fn notice_status(state: &str) -> Result<(), String> {
-    bounds::NOTICE_STATE.value(&serde_json::from_str(state).unwrap())
+    Ok(bounds::NOTICE_STATE.value(&serde_json::from_str(state).unwrap())?)
 }
 
 /// Renders a template of a notice with the largest facts that a message has.
 fn notice_template(text: &str) -> Result<(), String> {
     let line = json!({"name": "a".repeat(200), "about": vec!["a".repeat(200); 5]});
-    Template::read(text, MAX_BODY)?.render(&json!({"lines": vec![line; 40]})).map(|_| ())
+    let read = Template::read(text, MAX_BODY).and_then(|template| template.render(&json!({"lines": vec![line; 40]})));
+    read.map(|_| ()).map_err(|e| e.to_string())
 }
 
 /// The template that compares two lists with 60^8 leaves.

@@ -36,7 +36,7 @@ impl PageSource for Rows {
         self.reads.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             if name.name == "gone" {
-                return Err(format!("there is no {}", name.name));
+                return Err(format!("there is no {}", name.name).into());
             }
             Ok(ReleaseData {
                 document: self.document.clone(),

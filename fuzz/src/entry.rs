@@ -124,7 +124,8 @@ pub fn yaml(data: &[u8]) {
         (a, b) => panic!("{:?} as JSON, {:?} as a value", a.err(), b.err()),
     };
     // What Helm writes of this line break reads as a space.
-    let helm = (!json.to_string().contains('\u{85}')).then_some(yaml::emit as fn(&Value) -> Result<Vec<u8>, String>);
+    let emit = yaml::emit as fn(&Value) -> Result<Vec<u8>, yaml::EmitError>;
+    let helm = (!json.to_string().contains('\u{85}')).then_some(emit);
     for emit in helm.into_iter().chain([yaml::emit_pretty as _]) {
         let Ok(text) = emit(&value) else { continue };
         match yaml::parse(&text) {
@@ -155,7 +156,10 @@ pub fn archive(data: &[u8]) {
 pub fn strvals(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut values = Values::new();
-    let file = |path: &str| if path.len() > 3 { Err("no such file".to_owned()) } else { Ok(path.repeat(2)) };
+    let file = |path: &str| match path.len() {
+        0..=3 => Ok(path.repeat(2)),
+        _ => Err(chart::values::ValuesError::Argument("no such file".to_owned())),
+    };
     for line in text.lines().take(20) {
         let mut chars = line.chars();
         let mode = match chars.next() {
@@ -232,7 +236,7 @@ pub fn annotations(data: &[u8]) {
     }
     let mut objects = objects();
     let patches = read.patches.as_deref().unwrap_or_default();
-    if patch::apply(patches, &mut objects).map_err(|why| assert_short(Some(why))).is_ok() {
+    if patch::apply(patches, &mut objects).map_err(|why| assert_short(Some(why.to_string()))).is_ok() {
         for object in objects.iter().flatten() {
             let (_, depth) = bounds::weigh(&serde_json::Value::Object(object.body.clone()));
             assert!(depth <= bounds::SPEC.depth + bounds::ANNOTATION.depth, "{depth} levels");
@@ -300,7 +304,7 @@ pub fn notice(data: &[u8]) {
     let facts = serde_json::json!({"notice": "ops", "namespace": "shop", "count": 4, "lines": vec![line; 40]});
     match Template::read(text, MAX_BODY).and_then(|template| template.render(&facts)) {
         Ok(text) => assert!(text.len() <= template::LIMITS.output),
-        Err(why) => assert_short(Some(why)),
+        Err(why) => assert_short(Some(why.to_string())),
     }
 }
 

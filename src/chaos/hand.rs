@@ -12,6 +12,7 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Client, Error};
 use serde_json::json;
 
+use super::ChaosError;
 use super::machine::{self, Filler};
 use super::plan::{Fault, FaultKind};
 
@@ -50,29 +51,30 @@ impl Hand {
         namespace: &str,
         name: &str,
         operator: Option<(String, String)>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ChaosError> {
         for namespace in std::iter::once(namespace).chain(operator.as_ref().map(|(namespace, _)| &**namespace)) {
-            let found = Api::<Namespace>::all(client.clone()).get_opt(namespace).await.map_err(|e| e.to_string())?;
+            let found = Api::<Namespace>::all(client.clone()).get_opt(namespace).await?;
             let found = found.ok_or_else(|| format!("there is no namespace {namespace}"))?;
             let (key, value) = MARK;
             if found.metadata.labels.unwrap_or_default().get(key).map(String::as_str) != Some(value) {
                 return Err(format!(
                     "namespace {namespace} is not marked for it: pods are killed and data may be destroyed there. If \
                      you want that: kubectl label namespace {namespace} {key}={value}"
-                ));
+                )
+                .into());
             }
         }
         Ok(Self { client, namespace: namespace.into(), name: name.into(), operator, fillers: Mutex::default() })
     }
 
     /// How many members there are to be.
-    pub async fn size(&self) -> Result<u32, String> {
+    pub async fn size(&self) -> Result<u32, ChaosError> {
         let sets: Api<StatefulSet> = self.api();
-        let set = sets.get_opt(&self.name).await.map_err(|e| e.to_string())?;
+        let set = sets.get_opt(&self.name).await?;
         let set =
             set.ok_or_else(|| format!("there is no StatefulSet {} in namespace {}", self.name, self.namespace))?;
         let replicas = set.spec.and_then(|spec| spec.replicas).unwrap_or(1);
-        u32::try_from(replicas).map_err(|e| e.to_string())
+        Ok(u32::try_from(replicas)?)
     }
 
     pub fn name(&self) -> &str {
@@ -80,9 +82,9 @@ impl Hand {
     }
 
     /// The members by ordinal.
-    pub async fn members(&self) -> Result<BTreeMap<u32, MemberPod>, String> {
+    pub async fn members(&self) -> Result<BTreeMap<u32, MemberPod>, ChaosError> {
         let pods: Api<Pod> = self.api();
-        let pods = tried(async || pods.list(&ListParams::default()).await).await.map_err(|e| e.to_string())?;
+        let pods = tried(async || pods.list(&ListParams::default()).await).await?;
         let owned = |pod: &Pod| {
             let owners = pod.metadata.owner_references.iter().flatten();
             owners.into_iter().any(|owner| owner.kind == "StatefulSet" && owner.name == self.name)
@@ -105,7 +107,7 @@ impl Hand {
 
     /// The faults that cannot be injected into these members from here, with the reasons. It is checked before anything
     /// is done.
-    pub async fn check(&self, kinds: &[FaultKind]) -> Result<(), String> {
+    pub async fn check(&self, kinds: &[FaultKind]) -> Result<(), ChaosError> {
         let members = self.members().await?;
         let elsewhere = members.iter().find(|(_, member)| !machine::has(&member.uid));
         for (kind, what) in [(FaultKind::Pause, "stops processes"), (FaultKind::Fill, "writes into volumes")] {
@@ -114,7 +116,7 @@ impl Hand {
                     "{kind} {what}: run it as root on the node of all members, or leave it out of --faults; {}-{ordinal} \
                      is not on this machine",
                     self.name
-                ));
+                ).into());
             }
         }
         if kinds.contains(&FaultKind::Fill) {
@@ -124,7 +126,7 @@ impl Hand {
     }
 
     /// Whether each member has a volume that can be filled without harm to others; if not, why.
-    pub async fn check_volumes(&self) -> Result<(), String> {
+    pub async fn check_volumes(&self) -> Result<(), ChaosError> {
         for (ordinal, member) in self.members().await? {
             volume(&member).map_err(|why| {
                 format!(
@@ -138,12 +140,12 @@ impl Hand {
     }
 
     /// Whether members that are parted are so by the network plugin, which may not know of policies.
-    pub async fn parts_by_policy(&self) -> Result<bool, String> {
+    pub async fn parts_by_policy(&self) -> Result<bool, ChaosError> {
         Ok(self.members().await?.values().any(|member| !machine::has(&member.uid)))
     }
 
     /// Does it. [`Self::heal`] undoes a fault that lasts.
-    pub async fn begin(&self, fault: &Fault) -> Result<(), String> {
+    pub async fn begin(&self, fault: &Fault) -> Result<(), ChaosError> {
         let members = self.members().await?;
         for ordinal in &fault.members {
             let Some(member) = members.get(ordinal) else { continue };
@@ -170,7 +172,7 @@ impl Hand {
     }
 
     /// Continues what would end by itself: space that members gave back is taken again.
-    pub async fn go_on(&self) -> Result<(), String> {
+    pub async fn go_on(&self) -> Result<(), ChaosError> {
         let fillers = self.fillers().clone();
         for filler in fillers {
             fill(filler).await?;
@@ -180,7 +182,7 @@ impl Hand {
 
     /// Undoes everything that lasts, also the faults that a killed run left. It continues after an error, and returns
     /// the first.
-    pub async fn heal(&self) -> Result<(), String> {
+    pub async fn heal(&self) -> Result<(), ChaosError> {
         self.fillers().clear();
         let mut first = Ok(());
         for member in self.members().await?.values() {
@@ -189,15 +191,15 @@ impl Hand {
         let policies: Api<NetworkPolicy> = self.api();
         let ours = ListParams::default().labels(&format!("{PARTED}={}", self.name));
         let deleted = tried(async || policies.delete_collection(&DeleteParams::default(), &ours).await).await;
-        first.and(deleted.map(drop).map_err(|e| e.to_string()))
+        first.and(deleted.map(drop).map_err(ChaosError::from))
     }
 
     /// Whether the operator's pods are ready, if it is known which they are.
-    pub async fn operator_is_ready(&self) -> Result<bool, String> {
+    pub async fn operator_is_ready(&self) -> Result<bool, ChaosError> {
         let Some((namespace, selector)) = &self.operator else { return Ok(true) };
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let of_operator = ListParams::default().labels(selector);
-        let pods = tried(async || pods.list(&of_operator).await).await.map_err(|e| e.to_string())?;
+        let pods = tried(async || pods.list(&of_operator).await).await?;
         let ready = |pod: &Pod| {
             let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
             pod.metadata.deletion_timestamp.is_none()
@@ -206,7 +208,7 @@ impl Hand {
         Ok(pods.items.iter().any(ready))
     }
 
-    async fn fill(&self, member: &MemberPod) -> Result<(), String> {
+    async fn fill(&self, member: &MemberPod) -> Result<(), ChaosError> {
         let (uid, folder) = (member.uid.clone(), volume(member)?);
         let filler = Filler::new(&uid, &folder)?;
         self.fillers().push(filler.clone());
@@ -217,7 +219,7 @@ impl Hand {
         self.fillers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn kill(&self, ordinal: u32, member: &MemberPod) -> Result<(), String> {
+    async fn kill(&self, ordinal: u32, member: &MemberPod) -> Result<(), ChaosError> {
         let pods: Api<Pod> = self.api();
         let preconditions = Some(Preconditions { uid: Some(member.uid.clone()), resource_version: None });
         let at_once = DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
@@ -225,17 +227,17 @@ impl Hand {
         gone(tried(async || pods.delete(&pod, &at_once).await).await.map(drop))
     }
 
-    async fn kill_operator(&self) -> Result<(), String> {
+    async fn kill_operator(&self) -> Result<(), ChaosError> {
         let Some((namespace, selector)) = &self.operator else { return Ok(()) };
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         let of_operator = ListParams::default().labels(selector);
-        let killed = tried(async || pods.delete_collection(&at_once, &of_operator).await).await;
-        killed.map(drop).map_err(|e| e.to_string())
+        tried(async || pods.delete_collection(&at_once, &of_operator).await).await?;
+        Ok(())
     }
 
     /// No connection from or to it works, if the network plugin enforces policies.
-    async fn isolate(&self, ordinal: u32) -> Result<(), String> {
+    async fn isolate(&self, ordinal: u32) -> Result<(), ChaosError> {
         let pod = format!("{}-{ordinal}", self.name);
         let policy = json!({
             "metadata": {"name": format!("chaos-{pod}"), "labels": {PARTED: self.name}},
@@ -244,11 +246,11 @@ impl Hand {
                 "policyTypes": ["Ingress", "Egress"],
             },
         });
-        let policy = serde_json::from_value(policy).map_err(|e| e.to_string())?;
+        let policy = serde_json::from_value(policy)?;
         let policies: Api<NetworkPolicy> = self.api();
         match tried(async || policies.create(&PostParams::default(), &policy).await).await {
             Err(Error::Api(status)) if status.code == 409 => Ok(()),
-            other => other.map(drop).map_err(|e| e.to_string()),
+            other => Ok(other.map(drop)?),
         }
     }
 
@@ -262,16 +264,16 @@ impl Hand {
 }
 
 /// Where a member has its volume mounted, if that can be filled.
-fn volume(member: &MemberPod) -> Result<String, String> {
+fn volume(member: &MemberPod) -> Result<String, ChaosError> {
     let folder = member.folders.first().ok_or("it has no claim")?;
     machine::volume(&member.uid, folder).map(|_| folder.clone())
 }
 
 /// Takes all free space. If the caller no longer waits, the present piece is finished and no other begins.
-async fn fill(filler: Filler) -> Result<(), String> {
+async fn fill(filler: Filler) -> Result<(), ChaosError> {
     loop {
         let filler = filler.clone();
-        if !tokio::task::spawn_blocking(move || filler.fill()).await.map_err(|e| e.to_string())?? {
+        if !tokio::task::spawn_blocking(move || filler.fill()).await?? {
             return Ok(());
         }
     }
@@ -291,10 +293,10 @@ async fn tried<T>(request: impl AsyncFn() -> Result<T, Error>) -> Result<T, Erro
 }
 
 /// An object that is gone or was replaced need not be deleted.
-fn gone(result: Result<(), Error>) -> Result<(), String> {
+fn gone(result: Result<(), Error>) -> Result<(), ChaosError> {
     match result {
         Err(Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        other => other.map_err(|e| e.to_string()),
+        other => Ok(other?),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Faults on the machine of a pod: its processes are stopped, its connections to the other members are cut, or its volume is
 //! full. Needs root, Linux and the programs `kill` and `stat`; for the network `nsenter` and `nft`.
 
+use super::ChaosError;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -34,28 +35,28 @@ pub fn has(uid: &str) -> bool {
 }
 
 /// Stops the processes of a pod. An error says what is wrong.
-pub fn pause(uid: &str) -> Result<(), String> {
+pub fn pause(uid: &str) -> Result<(), ChaosError> {
     signal(uid, "STOP")
 }
 
 /// Lets them continue.
-pub fn go_on(uid: &str) -> Result<(), String> {
+pub fn go_on(uid: &str) -> Result<(), ChaosError> {
     signal(uid, "CONT")
 }
 
 /// Each process is sent the signal by itself, so that one that has ended meanwhile, such as a probe, does not keep it from the others.
-fn signal(uid: &str, signal: &str) -> Result<(), String> {
+fn signal(uid: &str, signal: &str) -> Result<(), ChaosError> {
     processes(uid).into_iter().filter(|(_, holds)| !holds).try_for_each(|(id, _)| send(id, signal))
 }
 
 /// Sends a signal to a process; one that has ended needs none.
-fn send(id: u32, signal: &str) -> Result<(), String> {
+fn send(id: u32, signal: &str) -> Result<(), ChaosError> {
     let sent = run(Command::new("kill").args([&format!("-{signal}"), &id.to_string()]), "");
     if Path::new(&format!("/proc/{id}")).exists() { sent } else { Ok(()) }
 }
 
 /// Drops all packets between a pod and other members. Existing connections are not closed.
-pub fn part(uid: &str) -> Result<(), String> {
+pub fn part(uid: &str) -> Result<(), ChaosError> {
     let drops = format!("tcp dport {PEER_PORT} drop; tcp sport {PEER_PORT} drop;");
     let chain = |hook: &str| format!("chain {hook} {{ type filter hook {hook} priority -300; {drops} }}");
     let rules = format!("{}table inet {TABLE} {{\n{}\n{}\n}}\n", none(), chain("input"), chain("output"));
@@ -63,7 +64,7 @@ pub fn part(uid: &str) -> Result<(), String> {
 }
 
 /// Lets it pass again.
-pub fn join(uid: &str) -> Result<(), String> {
+pub fn join(uid: &str) -> Result<(), ChaosError> {
     in_network(uid, &none()).map(drop)
 }
 
@@ -73,7 +74,7 @@ fn none() -> String {
 }
 
 /// Sets rules in the network namespace of a pod; whether it has one.
-fn in_network(uid: &str, rules: &str) -> Result<bool, String> {
+fn in_network(uid: &str, rules: &str) -> Result<bool, ChaosError> {
     let network = |id: &str| fs::read_link(format!("/proc/{id}/ns/net")).ok();
     let own = network("self");
     let mut of_pod = processes(uid);
@@ -108,7 +109,7 @@ impl Filler {
     /// One for the volume that a pod has mounted there. It takes no space yet.
     ///
     /// Fails where others would run out of space, too; and where that would take long.
-    pub fn new(uid: &str, folder: &str) -> Result<Self, String> {
+    pub fn new(uid: &str, folder: &str) -> Result<Self, ChaosError> {
         let folder = volume(uid, folder)?;
         let path = folder.join(format!(".tillerman-chaos-{}", std::process::id()));
         let wrong = |e: std::io::Error| format!("{}: {e}", path.display());
@@ -118,13 +119,13 @@ impl Filler {
     }
 
     /// Takes some of the space that is left; whether there may be more.
-    pub fn fill(&self) -> Result<bool, String> {
+    pub fn fill(&self) -> Result<bool, ChaosError> {
         for size in PIECES {
             // A piece of which only a part has room is written in part.
             match (&*self.0).write(&vec![0; size]) {
                 Ok(_) => return Ok(true),
                 Err(error) if error.kind() == ErrorKind::StorageFull => {}
-                Err(error) => return Err(format!("it cannot be filled: {error}")),
+                Err(error) => return Err(format!("it cannot be filled: {error}").into()),
             }
         }
         Ok(false)
@@ -132,7 +133,7 @@ impl Filler {
 }
 
 /// The folder, as it is found from here, of a volume of its own size that a pod has mounted there.
-pub fn volume(uid: &str, folder: &str) -> Result<PathBuf, String> {
+pub fn volume(uid: &str, folder: &str) -> Result<PathBuf, ChaosError> {
     let of_pod = processes(uid).into_iter().filter(|(_, holds)| !holds);
     let mounts = |id: u32| fs::read_to_string(format!("/proc/{id}/mountinfo")).unwrap_or_default();
     let mut mounted = of_pod.filter_map(|(id, _)| Some((id, mount(&mounts(id), folder)?)));
@@ -142,7 +143,7 @@ pub fn volume(uid: &str, folder: &str) -> Result<PathBuf, String> {
     let own: Vec<Mount> = OWN.iter().filter_map(|folder| mount(&own, folder)).collect();
     shared(&found, &own).map_or(Ok(()), Err)?;
     match free(&path)? {
-        free if free > MOST => Err(format!("it has {} MiB free; the limit is {} MiB", free >> 20, MOST >> 20)),
+        free if free > MOST => Err(format!("it has {} MiB free; the limit is {} MiB", free >> 20, MOST >> 20).into()),
         _ => Ok(path),
     }
 }
@@ -179,18 +180,18 @@ fn shared(volume: &Mount, own: &[Mount]) -> Option<String> {
 }
 
 /// How many bytes are free where a path is.
-fn free(path: &Path) -> Result<u64, String> {
+fn free(path: &Path) -> Result<u64, ChaosError> {
     let output =
         Command::new("stat").args(["-f", "-c", "%f %S"]).arg(path).output().map_err(|e| format!("stat: {e}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(blocks)), Some(Ok(size))) => Ok(blocks.saturating_mul(size)),
-        _ => Err(format!("stat: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        _ => Err(format!("stat: {}", String::from_utf8_lossy(&output.stderr).trim()).into()),
     }
 }
 
-fn run(command: &mut Command, input: &str) -> Result<(), String> {
+fn run(command: &mut Command, input: &str) -> Result<(), ChaosError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let wrong = |e: std::io::Error| format!("{name}: {e}");
     let mut child =
@@ -202,7 +203,7 @@ fn run(command: &mut Command, input: &str) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+    Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim()).into())
 }
 
 #[cfg(test)]
@@ -237,7 +238,10 @@ mod tests {
         while state(alive.id()) != 'T' {
             std::thread::yield_now();
         }
-        assert!(send(alive.id(), "NONE").unwrap_err().contains("kill"), "one that is there and cannot be sent it");
+        assert!(
+            send(alive.id(), "NONE").unwrap_err().to_string().contains("kill"),
+            "one that is there and cannot be sent it"
+        );
         alive.kill().unwrap();
         alive.wait().unwrap();
     }

@@ -9,6 +9,7 @@
 //! - [`random`]: numbers from a seed.
 //! - [`run`]: runs all of it.
 
+mod error;
 pub mod hand;
 pub mod history;
 pub mod machine;
@@ -17,3 +18,5 @@ pub mod random;
 pub mod reach;
 pub mod record;
 pub mod run;
+
+pub use error::ChaosError;

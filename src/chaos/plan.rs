@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::ChaosError;
 use super::random::Random;
 
 /// The possible faults.
@@ -51,11 +52,14 @@ impl fmt::Display for FaultKind {
 }
 
 impl FromStr for FaultKind {
-    type Err = String;
+    type Err = ChaosError;
 
-    fn from_str(word: &str) -> Result<Self, String> {
+    fn from_str(word: &str) -> Result<Self, ChaosError> {
         let words = || Self::ALL.map(Self::word).join(", ");
-        Self::ALL.into_iter().find(|kind| kind.word() == word).ok_or_else(|| format!("it must be one of {}", words()))
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.word() == word)
+            .ok_or_else(|| format!("it must be one of {}", words()).into())
     }
 }
 
@@ -71,9 +75,9 @@ pub enum Level {
 }
 
 impl FromStr for Level {
-    type Err = String;
+    type Err = ChaosError;
 
-    fn from_str(number: &str) -> Result<Self, String> {
+    fn from_str(number: &str) -> Result<Self, ChaosError> {
         match number {
             "1" => Ok(Self::One),
             "2" => Ok(Self::Two),
@@ -124,7 +128,7 @@ impl Plan {
     /// For a cluster of this many members. `operator` is whether it is known which pods are the operator's.
     ///
     /// Fails, with what to do about it, where a fault would harm more than the level allows.
-    pub fn new(seed: u64, level: Level, kinds: &[FaultKind], size: u32, operator: bool) -> Result<Self, String> {
+    pub fn new(seed: u64, level: Level, kinds: &[FaultKind], size: u32, operator: bool) -> Result<Self, ChaosError> {
         let has = |kind| kinds.contains(&kind);
         if kinds.is_empty() {
             return Err("no fault is left to inject: name some".into());
@@ -141,13 +145,15 @@ impl Plan {
         if has(FaultKind::Destroy) && size < 3 {
             return Err(format!(
                 "with {size} members, destroy would take data that no majority has: use at least 3 members"
-            ));
+            )
+            .into());
         }
         let harms = kinds.iter().any(|kind| *kind != FaultKind::Operator);
         if harms && size < 3 && level < Level::Three {
             return Err(format!(
                 "each of {size} members is needed for a majority: use at least 3 members, or --level 3"
-            ));
+            )
+            .into());
         }
         Ok(Self { random: Random::new(seed), level, kinds: kinds.to_vec(), size, operator })
     }
@@ -254,8 +260,9 @@ mod tests {
 
     #[test]
     fn what_would_harm_more_than_the_level_allows_is_refused() {
-        let refused =
-            |level, kinds: &[FaultKind], size, operator| Plan::new(1, level, kinds, size, operator).unwrap_err();
+        let refused = |level, kinds: &[FaultKind], size, operator| {
+            Plan::new(1, level, kinds, size, operator).unwrap_err().to_string()
+        };
         assert!(refused(Level::One, &[FaultKind::Destroy], 3, true).contains("--level 2"));
         assert!(refused(Level::Three, &[FaultKind::Destroy], 2, true).contains("at least 3"));
         assert!(refused(Level::One, &[FaultKind::Kill], 2, true).contains("--level 3"));

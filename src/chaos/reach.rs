@@ -10,6 +10,7 @@ use kube::api::{Api, DynamicObject};
 use kube::discovery::ApiResource;
 use serde_json::Value;
 
+use super::ChaosError;
 use crate::members::etcd::client::Access;
 use crate::members::secret::Secret;
 
@@ -40,7 +41,7 @@ pub struct Named {
 impl Named {
     /// The spec of an `EtcdCluster`, as `charts/etcd` reads it. Fails where clients need a certificate and none is
     /// named.
-    pub fn of(cluster: &Value) -> Result<Self, String> {
+    pub fn of(cluster: &Value) -> Result<Self, ChaosError> {
         let text = |pointer: &str| cluster.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
         let on = |pointer: &str| cluster.pointer(pointer).and_then(Value::as_bool) == Some(true);
         let name = text("/metadata/name").unwrap_or_default();
@@ -68,7 +69,7 @@ impl Reach {
         name: &str,
         given: Named,
         timeout: Duration,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ChaosError> {
         let kind = ApiResource {
             group: "etcd.database.coreos.com".into(),
             version: "v1beta2".into(),
@@ -82,7 +83,7 @@ impl Reach {
             Err(kube::Error::Api(status)) if status.code == 404 => None,
             found => Some(found.map_err(|e| format!("EtcdCluster {name}: {e}"))?),
         };
-        let found = found.map(serde_json::to_value).transpose().map_err(|e| e.to_string())?;
+        let found = found.map(serde_json::to_value).transpose()?;
         let named = match found {
             Some(_) if given.tls.is_some() && given.user.is_some() => Named::default(),
             Some(found) => {
@@ -91,10 +92,10 @@ impl Reach {
             None => Named::default(),
         };
         let secrets: Api<KubeSecret> = Api::namespaced(client.clone(), namespace);
-        let read = async |name: &str| -> Result<Value, String> {
+        let read = async |name: &str| -> Result<Value, ChaosError> {
             let found = secrets.get_opt(name).await.map_err(|e| format!("Secret {name}: {e}"))?;
             let found = found.ok_or_else(|| format!("there is no Secret {name} in namespace {namespace}"))?;
-            serde_json::to_value(found).map_err(|_| format!("Secret {name} cannot be read"))
+            serde_json::to_value(found).map_err(|_| format!("Secret {name} cannot be read").into())
         };
         let mut access = Access { tls: None, user: None, timeout };
         if let Some(name) = given.tls.or(named.tls) {
@@ -127,12 +128,12 @@ impl Reach {
 
 #[cfg(test)]
 mod tests {
-    use super::{Named, Reach};
+    use super::{ChaosError, Named, Reach};
     use crate::members::etcd::client::{Access, Tls};
     use serde_json::{Value, json};
     use std::time::Duration;
 
-    fn named(spec: &Value) -> Result<(Option<String>, Option<String>), String> {
+    fn named(spec: &Value) -> Result<(Option<String>, Option<String>), ChaosError> {
         let Named { tls, user } = Named::of(&json!({"metadata": {"name": "my"}, "spec": spec}))?;
         Ok((tls, user))
     }
@@ -149,7 +150,7 @@ mod tests {
         let peers = json!({"TLS": {"static": {"member": {"peerSecret": "p"}, "operatorSecret": "o"}}, "auth": {"rootSecret": ""}});
         assert_eq!(named(&peers), Ok((None, None)), "clients are reached without");
         let missing = json!({"TLS": {"static": {"member": {"serverSecret": "s"}}}});
-        assert!(named(&missing).unwrap_err().contains("--client-tls-secret"));
+        assert!(named(&missing).unwrap_err().to_string().contains("--client-tls-secret"));
     }
 
     #[test]

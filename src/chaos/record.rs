@@ -12,6 +12,7 @@ use etcd_client::{Client, Compare, CompareOp, DeleteOptions, Error, GetOptions, 
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::ChaosError;
 use super::history::{Availability, CallOutcome, ClientCall, Entry, KeyAnswer, availability, lost};
 use super::random::Random;
 use super::reach::Reach;
@@ -91,7 +92,7 @@ impl Recorder {
     }
 
     /// Stops the clients, reads all keys that were written, and returns the records. Reading is tried for a time.
-    pub async fn finish(self, patience: Duration) -> Result<Recorded, String> {
+    pub async fn finish(self, patience: Duration) -> Result<Recorded, ChaosError> {
         self.shared.stopped.store(true, Ordering::Relaxed);
         for client in self.clients {
             client.await.map_err(|e| format!("a client ended: {e}"))?;
@@ -104,7 +105,7 @@ impl Recorder {
                 Err(why) => why,
             };
             if Instant::now() > end {
-                return Err(format!("the written values could not be read: {why}"));
+                return Err(format!("the written values could not be read: {why}").into());
             }
             turn += 1;
             sleep(RETRY).await;
@@ -117,16 +118,16 @@ impl Recorder {
 }
 
 /// Deletes all keys below a prefix.
-pub async fn remove(reach: &Reach, urls: &[String], prefix: &str) -> Result<(), String> {
-    let mut why = "there is no member".to_owned();
+pub async fn remove(reach: &Reach, urls: &[String], prefix: &str) -> Result<(), ChaosError> {
+    let mut why = ChaosError::from("there is no member");
     for url in urls {
         let delete = async {
             reach.client(url).await?.delete(format!("{prefix}/"), Some(DeleteOptions::new().with_prefix())).await
         };
         match timeout(reach.access.timeout * 10, delete).await {
             Ok(Ok(_)) => return Ok(()),
-            Ok(Err(error)) => why = error.to_string(),
-            Err(_) => why = format!("{url} does not answer"),
+            Ok(Err(error)) => why = error.into(),
+            Err(_) => why = format!("{url} does not answer").into(),
         }
     }
     Err(why)
@@ -143,14 +144,14 @@ impl Shared {
     }
 
     /// A client of the URL whose turn it is.
-    async fn client(&self, turn: usize) -> Result<Client, String> {
+    async fn client(&self, turn: usize) -> Result<Client, ChaosError> {
         let url = {
             let urls = locked(&self.urls);
             urls.get(turn.checked_rem(urls.len()).unwrap_or(0)).cloned()
         };
         let url = url.ok_or("there is no member")?;
         let client = timeout(self.reach.access.timeout, self.reach.client(&url)).await;
-        client.map_err(|_| format!("{url} does not answer"))?.map_err(|e| e.to_string())
+        Ok(client.map_err(|_| format!("{url} does not answer"))??)
     }
 
     /// Asks, and records the result.
@@ -168,7 +169,7 @@ impl Shared {
     }
 
     /// Reads every key that was written, and records the result when everything was read.
-    async fn read_all(&self, turn: usize) -> Result<(), String> {
+    async fn read_all(&self, turn: usize) -> Result<(), ChaosError> {
         let written: BTreeSet<String> = {
             let entries = locked(&self.entries);
             let writes = entries.iter().map(|entry| &entry.operation);
@@ -185,7 +186,7 @@ impl Shared {
             let call = self.now();
             let options = GetOptions::new().with_range(end.as_str()).with_limit(PAGE);
             let page = timeout(self.reach.access.timeout * 10, etcd.get(from.as_str(), Some(options))).await;
-            let page = page.map_err(|_| "no answer in time".to_owned())?.map_err(|e| e.to_string())?;
+            let page = page.map_err(|_| "no answer in time")??;
             let returned = self.now();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let found: BTreeMap<_, _> = page.kvs().iter().map(|kv| (text(kv.key()), text(kv.value()))).collect();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use tokio::time::{sleep, timeout};
 
+use super::ChaosError;
 use super::hand::{Hand, LOOK};
 use super::history::{Availability, availability};
 use super::plan::{Fault, Plan};
@@ -61,7 +62,7 @@ impl ChaosRun {
         mut self,
         interrupted: impl Future<Output = ()>,
         tell: impl Fn(&str),
-    ) -> Result<ChaosReport, String> {
+    ) -> Result<ChaosReport, ChaosError> {
         let mut interrupted = pin!(interrupted);
         self.hand.heal().await?;
         let well = tokio::select! {
@@ -71,16 +72,17 @@ impl ChaosRun {
         well.map_err(|why| format!("no fault is injected into a cluster that is not well: {why}"))?;
         let urls = self.urls().await?;
         let recorder = Recorder::start(self.reach.clone(), urls, &self.prefix, self.seed);
+        let text = |result: Result<(), ChaosError>| result.err().map(|e| e.to_string());
         let (mut spans, mut trouble) = (Vec::new(), Vec::new());
         tokio::select! {
-            result = self.faults(&recorder, &mut spans, &tell) => trouble.extend(result.err()),
+            result = self.faults(&recorder, &mut spans, &tell) => trouble.extend(text(result)),
             () = &mut interrupted => tell("interrupted: undoing everything"),
         }
-        trouble.extend(self.hand.heal().await.err());
-        trouble.extend(self.well(Some(&recorder)).await.err());
+        trouble.extend(text(self.hand.heal().await));
+        trouble.extend(text(self.well(Some(&recorder)).await));
         let end = recorder.now();
         let all = recorder.finish(self.patience).await?;
-        trouble.extend(record::remove(&self.reach, &self.urls().await?, &self.prefix).await.err());
+        trouble.extend(text(record::remove(&self.reach, &self.urls().await?, &self.prefix).await));
         let of = |from, to| availability(&all.entries, from, to);
         let faults = spans.into_iter().map(|(fault, from, to)| (fault, of(from, to.unwrap_or(end)))).collect();
         let total = of(0, end);
@@ -92,7 +94,7 @@ impl ChaosRun {
         recorder: &Recorder,
         spans: &mut Vec<(Fault, u64, Option<u64>)>,
         tell: &impl Fn(&str),
-    ) -> Result<(), String> {
+    ) -> Result<(), ChaosError> {
         let began = Instant::now();
         while began.elapsed() < self.duration && spans.len() < self.count {
             let Some(fault) = self.plan.next() else { break };
@@ -117,13 +119,13 @@ impl ChaosRun {
         Ok(())
     }
 
-    async fn urls(&self) -> Result<Vec<String>, String> {
+    async fn urls(&self) -> Result<Vec<String>, ChaosError> {
         let members = self.hand.members().await?;
         Ok(members.values().filter_map(|member| Some(self.reach.url(member.address.as_deref()?))).collect())
     }
 
     /// Waits until every member reads what all agree on, and the operator is ready.
-    async fn well(&self, recorder: Option<&Recorder>) -> Result<(), String> {
+    async fn well(&self, recorder: Option<&Recorder>) -> Result<(), ChaosError> {
         let end = Instant::now() + self.patience;
         loop {
             if let Some(recorder) = recorder {
@@ -134,18 +136,18 @@ impl ChaosRun {
                 Err(why) => why,
             };
             if Instant::now() > end {
-                return Err(format!("not well after {} s: {why}", self.patience.as_secs()));
+                return Err(format!("not well after {} s: {why}", self.patience.as_secs()).into());
             }
             sleep(PAUSE).await;
         }
     }
 
-    async fn look(&self) -> Result<(), String> {
+    async fn look(&self) -> Result<(), ChaosError> {
         let name = self.hand.name();
         let members = self.hand.members().await?;
         let size = usize::try_from(self.size).unwrap_or(usize::MAX);
         if members.len() != size {
-            return Err(format!("{} of {size} pods exist", members.len()));
+            return Err(format!("{} of {size} pods exist", members.len()).into());
         }
         let asked = members.into_iter().map(|(ordinal, member)| async move {
             let silent = || format!("{name}-{ordinal} does not answer a linearizable read");
@@ -156,13 +158,13 @@ impl ChaosRun {
             if (read.members.len(), voters) == (size, size) {
                 Ok((read.cluster, read.member))
             } else {
-                Err(format!("{voters} of {} members vote", read.members.len()))
+                Err(ChaosError::from(format!("{voters} of {} members vote", read.members.len())))
             }
         });
-        let read = join_all(asked).await.into_iter().collect::<Result<BTreeSet<_>, String>>()?;
+        let read = join_all(asked).await.into_iter().collect::<Result<BTreeSet<_>, ChaosError>>()?;
         let clusters: BTreeSet<_> = read.iter().map(|(cluster, _)| cluster).collect();
         if (read.len(), clusters.len()) != (size, 1) {
-            return Err(format!("{} members belong to {} clusters", read.len(), clusters.len()));
+            return Err(format!("{} members belong to {} clusters", read.len(), clusters.len()).into());
         }
         if self.hand.operator_is_ready().await? { Ok(()) } else { Err("the operator is not ready".into()) }
     }

@@ -134,8 +134,8 @@ fn releases(args: &ReleaseArgs) -> Result<(), CliError> {
         for name in names {
             match proposal(&name, &namespace, common, &of_charts, cluster).await {
                 Ok(proposal) => wanted.push(proposal),
-                Err(why) if args.all => eprintln!("note: {}", line(&why)),
-                Err(why) => return Err(CliError(line(&why))),
+                Err(why) if args.all => eprintln!("note: {}", line(&why.0)),
+                Err(why) => return Err(CliError(line(&why.0))),
             }
         }
         Ok(wanted)
@@ -185,18 +185,18 @@ async fn proposal(
     common: &CommonArgs,
     of_charts: &[(String, Kind)],
     cluster: &crate::cluster::client::Cluster,
-) -> Result<Proposal, String> {
+) -> Result<Proposal, CliError> {
     if !is_label_value(name) {
-        return Err(format!("{name} is not a valid name of a release"));
+        return Err(format!("{name} is not a valid name of a release").into());
     }
     let kept = history(namespace, name, cluster).await.map_err(|e| e.whole())?;
     let newest = kept.last().ok_or_else(|| format!("there is no release {name} in namespace {namespace}"))?;
     if let Some(owner) = &newest.revision.owner {
-        return Err(format!("release {name} belongs to {owner} already"));
+        return Err(format!("release {name} belongs to {owner} already").into());
     }
     if newest.revision.status != Status::Deployed {
         let status = newest.revision.status;
-        return Err(format!("release {name} is {status}: only a deployed release can be adopted"));
+        return Err(format!("release {name} is {status}: only a deployed release can be adopted").into());
     }
     let record = newest.record.as_ref().map_err(|why| format!("release {name}: {why}"))?;
     let of_record = record.chart().name;
@@ -210,14 +210,16 @@ async fn proposal(
         [] => {
             return Err(format!(
                 "release {name} has chart {of_record}, and no kind in the watches file has that chart"
-            ));
+            )
+            .into());
         }
         several => {
             let words: Vec<String> = several.iter().map(|kind| kind.gvk.kind_group()).collect();
             return Err(format!(
                 "release {name} has chart {of_record}, the chart of {}: select one with --kind",
                 words.join(" and ")
-            ));
+            )
+            .into());
         }
     };
     let mut annotations = take_over(&kind)?;
@@ -231,11 +233,12 @@ async fn proposal(
             return Err(format!(
                 "release {name} does not end with {}, the releaseSuffix of {}",
                 kind.release_suffix, kind.gvk
-            ));
+            )
+            .into());
         }
     };
     if let Some(target) = kind.placement.target.as_deref().filter(|target| *target != namespace) {
-        return Err(format!("releases of {} are in namespace {target}, and {name} is in {namespace}", kind.gvk));
+        return Err(format!("releases of {} are in namespace {target}, and {name} is in {namespace}", kind.gvk).into());
     }
     let from =
         format!("release {name}, revision {}, chart {of_record}-{}", newest.revision.revision, record.chart().version);
@@ -243,7 +246,7 @@ async fn proposal(
 }
 
 /// The annotation that lets the operator take over what exists.
-fn take_over(kind: &Kind) -> Result<BTreeMap<&'static str, String>, String> {
+fn take_over(kind: &Kind) -> Result<BTreeMap<&'static str, String>, CliError> {
     if kind.switches.take_ownership {
         return Ok(BTreeMap::new());
     }
@@ -254,7 +257,8 @@ fn take_over(kind: &Kind) -> Result<BTreeMap<&'static str, String>, String> {
         "{} is not allowed to take over existing objects: write allow: [takeOwnership], or takeOwnership: true, into \
          watches.yaml",
         kind.gvk
-    ))
+    )
+    .into())
 }
 
 fn objects(args: &ObjectsArgs) -> Result<(), CliError> {
@@ -273,7 +277,7 @@ fn objects(args: &ObjectsArgs) -> Result<(), CliError> {
         kind: kind.clone(),
         name: args.name.clone(),
         spec,
-        annotations: take_over(kind).map_err(CliError)?,
+        annotations: take_over(kind)?,
         from: format!("objects with labels {}, for chart {chart}", line(&args.selector)),
     };
     let server = common.connect.connect()?;

@@ -45,7 +45,7 @@ pub fn run(args: &BundleArgs) -> Result<(), CliError> {
         channels: args.channels.clone(),
         default_channel: args.default_channel.clone(),
     };
-    let files = bundle::of(&objects, &settings).map_err(CliError)?;
+    let files = bundle::of(&objects, &settings)?;
     // Files that are no longer in the bundle are removed; all of it is generated.
     match std::fs::remove_dir_all("bundle/manifests") {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(CliError(format!("bundle/manifests: {e}"))),

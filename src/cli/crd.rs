@@ -103,7 +103,7 @@ pub fn run(args: &CrdArgs) -> Result<(), CliError> {
         return against(old, &chart, settings, &evidence);
     }
     if args.write_schema {
-        let types = crd::types(&chart, settings, &evidence).map_err(CliError)?;
+        let types = crd::types(&chart, settings, &evidence)?;
         let schema = crd::json_schema(&types.schema, &chart.metadata.name);
         print(&(serde_json::to_string_pretty(&schema).map_err(CliError::new)? + "\n"));
         return Ok(());
@@ -153,8 +153,8 @@ fn names(args: &CrdArgs, chart: &Chart) -> Result<Names, CliError> {
 /// Prints the changes from another version of the chart.
 fn against(old: &Path, new: &Chart, settings: CrdSettings, evidence: &[Evidence]) -> Result<(), CliError> {
     let before = crate::chart::load(old).map_err(CliError::new)?;
-    let was = crd::types(&before, settings, &values_files::beside(old, &before)).map_err(CliError)?;
-    let is = crd::types(new, settings, evidence).map_err(CliError)?;
+    let was = crd::types(&before, settings, &values_files::beside(old, &before))?;
+    let is = crd::types(new, settings, evidence)?;
     let changes = crd::changes(&was.schema, &is.schema);
     let lines: Vec<String> = changes.iter().map(|change| format!("{change}\n")).collect();
     print(&lines.concat());

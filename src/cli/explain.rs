@@ -46,7 +46,7 @@ const DEFAULT: usize = 40;
 pub fn run(args: &ExplainArgs) -> Result<(), CliError> {
     let chart = crate::chart::load(&args.chart).map_err(CliError::new)?;
     let evidence = values_files::beside(&args.chart, &chart);
-    let types = crd::types(&chart, CrdSettings::default(), &evidence).map_err(CliError)?;
+    let types = crd::types(&chart, CrdSettings::default(), &evidence)?;
     let mut rows = Vec::new();
     walk(&types.schema, Some(&crd::plain(&Value::Object(types.defaults().clone()))), "", &mut rows);
     let places = places(&chart)?;
@@ -62,7 +62,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), CliError> {
     }
     print(&match args.output.as_deref() {
         Some("json") => serde_json::to_string_pretty(&as_json(&rows)).map_err(CliError::new)? + "\n",
-        Some("yaml") => yaml::of_json(&as_json(&rows)).map_err(CliError)?,
+        Some("yaml") => yaml::of_json(&as_json(&rows))?,
         Some(_) => markdown(&rows),
         None => table(&rows),
     });

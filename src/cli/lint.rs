@@ -79,7 +79,7 @@ pub fn run(args: &LintArgs) -> Result<(), CliError> {
     let tolerated = if args.strict { Severity::Warning } else { Severity::Error };
     let (mut out, mut failed, mut noticed) = (String::new(), 0, 0);
     for chart in &charts {
-        let result = if is_watches(chart) { watches(chart) } else { lint::run(chart, &values, &settings) };
+        let result = if is_watches(chart) { watches(chart) } else { Ok(lint::run(chart, &values, &settings)?) };
         let is_noticed = result.as_ref().map_or(true, |report| report.has(Severity::Warning));
         noticed += usize::from(is_noticed);
         if args.quiet && !is_noticed {
@@ -118,9 +118,9 @@ fn is_watches(path: &Path) -> bool {
 
 /// The errors of a `watches.yaml`. This includes faults that the operator ignores, because existing files must still
 /// start.
-fn watches(path: &Path) -> Result<lint::LintReport, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
-    let base = std::env::current_dir().map_err(|e| e.to_string())?;
+fn watches(path: &Path) -> Result<lint::LintReport, CliError> {
+    let text = std::fs::read_to_string(path).map_err(CliError::new)?;
+    let base = std::env::current_dir().map_err(CliError::new)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let message = |severity, text| lint::Message { severity, path: name.clone().into_owned(), text, diagnostic: None };
     let messages = match kind::watches::parse(&text, &base) {

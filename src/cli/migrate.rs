@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::ArgAction;
 use serde_json::{Value, json};
 
-use crate::chart::{self, Chart, SchemaDocument, SchemaDocuments};
+use crate::chart::{self, Chart, LoadError, SchemaDocument, SchemaDocuments};
 use crate::cli::common::error::CliError;
 use crate::cli::common::line::line;
 use crate::cli::common::output::OutputArgs;
@@ -95,18 +95,20 @@ fn migrated(args: &MigrateArgs, operator: &clap::Command) -> Result<bool, CliErr
 }
 
 /// The kinds of the project, each with its chart.
-fn kinds(root: &Path, files: &BTreeMap<String, String>) -> Vec<(Kind, Result<Chart, String>)> {
+fn kinds(root: &Path, files: &BTreeMap<String, String>) -> Vec<(Kind, Result<Chart, LoadError>)> {
     // The check of the project finds and reports the faults of the file again.
     let watches = files.get("watches.yaml").and_then(|text| migrate::read_watches(text).ok());
     let load = |kind: Kind| {
         let chart = match &kind.chart {
             ChartRef::Link(link) => {
-                Err(format!("{link} is not fetched here: pull it (tillerman pull), and check it separately"))
+                Err(format!("{link} is not fetched here: pull it (tillerman pull), and check it separately").into())
             }
             ChartRef::Path(path) => match path.canonicalize() {
-                Ok(real) if !real.starts_with(root) => Err(format!("{} lies outside of the project", path.display())),
-                Ok(_) => chart::load(path).map_err(|e| e.to_string()).map(|chart| with_documents(chart, &kind)),
-                Err(e) => Err(format!("{}: {}", path.display(), chart::go_io(&e))),
+                Ok(real) if !real.starts_with(root) => {
+                    Err(format!("{} lies outside of the project", path.display()).into())
+                }
+                Ok(_) => chart::load(path).map(|chart| with_documents(chart, &kind)),
+                Err(e) => Err(format!("{}: {}", path.display(), chart::go_io(&e)).into()),
             },
         };
         (kind, chart)

@@ -57,7 +57,7 @@ pub(super) fn run(args: &RollbackArgs) -> Result<(), CliError> {
         let info = discovery.info();
         let capabilities =
             Capabilities { kube_version: info.kube_version.clone(), api_versions: info.api_versions.clone() };
-        let (number, spec) = chosen(&cr, &kept, revision, &capabilities).map_err(|why| CliError(line(&why)))?;
+        let (number, spec) = chosen(&cr, &kept, revision, &capabilities).map_err(|why| CliError(line(&why.0)))?;
         let (before, after) = (cr.get("spec").cloned().unwrap_or_else(|| json!({})), Value::Object(spec));
         if before == after {
             println!("{} has the values of revision {number} already", target.shown());
@@ -100,7 +100,7 @@ fn chosen(
     kept: &[Kept],
     revision: Option<u64>,
     capabilities: &Capabilities,
-) -> Result<(u64, Values), String> {
+) -> Result<(u64, Values), CliError> {
     let (newest, older) = kept.split_last().ok_or("there is no release")?;
     let is_good = |kept: &&Kept| matches!(kept.revision.status, Status::Deployed | Status::Superseded);
     let target = match revision {
@@ -120,14 +120,16 @@ fn chosen(
         return Err(format!(
             "revision {number} was made by another client, such as `helm`: its values are not those of a spec. `helm \
              get values {release} --revision {number}` shows them"
-        ));
+        )
+        .into());
     }
     if !is_of_spec_alone(&config, &source.revision, &release, &namespace, capabilities) {
         return Err(format!(
             "the values of revision {number} cannot be separated: its record has them together with those of Secrets, \
              ConfigMaps or other custom resources (valuesFrom, dependsOn), or the API server has changed since. None \
              of them is written into the spec: `helm get values {release} --revision {number}` shows all of them"
-        ));
+        )
+        .into());
     }
     let spec = cr.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
     let is_observed = cr.pointer("/status/observedGeneration") == cr.pointer("/metadata/generation");
@@ -209,8 +211,8 @@ mod tests {
         let go =
             |revision| chosen(&cr, &kept, revision, &Capabilities::default()).map(|(n, spec)| (n, Value::Object(spec)));
         assert_eq!(go(None), Ok((2, json!({"a": 2}))));
-        assert!(go(Some(1)).unwrap_err().contains("another client"));
-        assert!(go(Some(3)).unwrap_err().contains("cannot be separated"));
-        assert!(go(Some(9)).unwrap_err().ends_with("there are 1, 2, 3, 4"));
+        assert!(go(Some(1)).unwrap_err().0.contains("another client"));
+        assert!(go(Some(3)).unwrap_err().0.contains("cannot be separated"));
+        assert!(go(Some(9)).unwrap_err().0.ends_with("there are 1, 2, 3, 4"));
     }
 }

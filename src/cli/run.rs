@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::common::error::CliError;
+use crate::cli::common::error::{CliError, FlagError};
 use crate::cli::common::signals::asked_to_end;
 use crate::cluster::lease::Lease;
 use crate::kind::{duration, watches};
@@ -361,8 +361,8 @@ fn certificate(server: &Handle, tasks: &Tasks) -> Result<Arc<Certificate>, CliEr
 }
 
 /// A boolean flag.
-fn flag(text: &str) -> Result<bool, String> {
-    crate::kind::go_bool(text).ok_or_else(|| format!("{text:?} must be true or false"))
+fn flag(text: &str) -> Result<bool, FlagError> {
+    crate::kind::go_bool(text).ok_or_else(|| format!("{text:?} must be true or false").into())
 }
 
 /// Unique per process, as client-go's `HOSTNAME_uuid`.

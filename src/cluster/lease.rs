@@ -96,6 +96,17 @@ fn holder(lease: &Value) -> &str {
     lease.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default()
 }
 
+/// How a lease was lost.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// Its new holder.
+    #[error("the lease was taken by {0}")]
+    Taken(String),
+    /// For how many seconds.
+    #[error("the lease was not renewed for {0} seconds")]
+    NotRenewed(u64),
+}
+
 /// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Attempt {
@@ -168,7 +179,7 @@ impl Lease {
 
     /// Renews the lease until cancelled, then releases it. Returns early if the lease is lost: then the process must
     /// stop at once.
-    pub async fn hold(&mut self, stop: &CancellationToken) -> Result<(), String> {
+    pub async fn hold(&mut self, stop: &CancellationToken) -> Result<(), LeaseError> {
         let mut renewed = Instant::now();
         loop {
             tokio::select! {
@@ -180,12 +191,12 @@ impl Lease {
             }
             match tokio::time::timeout(RENEW_DEADLINE, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) => renewed = Instant::now(),
-                Ok(Ok(Attempt::Other(holder))) => return Err(format!("the lease was taken by {holder}")),
+                Ok(Ok(Attempt::Other(holder))) => return Err(LeaseError::Taken(holder)),
                 Ok(Err(error)) => tracing::warn!(error = error.whole(), "the lease was not renewed"),
                 Err(_) => tracing::warn!("the lease was not renewed in time"),
             }
             if renewed.elapsed() > RENEW_DEADLINE {
-                return Err(format!("the lease was not renewed for {} seconds", renewed.elapsed().as_secs()));
+                return Err(LeaseError::NotRenewed(renewed.elapsed().as_secs()));
             }
         }
     }

@@ -102,11 +102,28 @@ pub struct Typed {
     defaults: Values,
 }
 
+/// Why a chart has no definition.
+#[derive(Debug, thiserror::Error)]
+pub enum CrdError {
+    /// Its schema cannot be read.
+    #[error("values.schema.json is not JSON: {0}")]
+    Schema(#[from] serde_json::Error),
+    /// A line of its columns has another form.
+    #[error("annotation tillerman.dev/columns: {0:?} is not NAME TYPE JSONPATH")]
+    Columns(String),
+}
+
+impl From<CrdError> for String {
+    fn from(error: CrdError) -> Self {
+        error.to_string()
+    }
+}
+
 /// The types of a chart's values. Those of the files in `evidence` are accepted.
 ///
 /// # Errors
 /// The fault of the chart's values.schema.json.
-pub fn types(chart: &Chart, settings: CrdSettings, evidence: &[Evidence]) -> Result<Typed, String> {
+pub fn types(chart: &Chart, settings: CrdSettings, evidence: &[Evidence]) -> Result<Typed, CrdError> {
     let defaults = defaults::merged(chart);
     let usage = uses::of_chart(chart);
     let beside = Value::Object(defaults.clone());
@@ -166,8 +183,8 @@ pub fn types(chart: &Chart, settings: CrdSettings, evidence: &[Evidence]) -> Res
     Ok(Typed { schema, opened, usage, defaults })
 }
 
-fn parsed(schema: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(schema).map_err(|e| format!("values.schema.json is not JSON: {e}"))
+fn parsed(schema: &[u8]) -> Result<Value, CrdError> {
+    Ok(serde_json::from_slice(schema)?)
 }
 
 /// The keys that a chart knows at the top of its values; `None` where any key may have a meaning. The chart remembers them.
@@ -347,7 +364,7 @@ pub fn of_chart(
     settings: CrdSettings,
     evidence: &[Evidence],
     fields: &[StatusField],
-) -> Result<Made, String> {
+) -> Result<Made, CrdError> {
     let typed = types(chart, settings, evidence)?;
     let Names { group, version, kind, plural, scope } = names;
     let mut subresources = json!({"status": {}});
@@ -449,7 +466,7 @@ impl Typed {
 }
 
 /// The columns that `kubectl get` shows: the chart's own, those of fields of its status, and those of all kinds.
-fn columns(chart: &Chart, fields: &[StatusField]) -> Result<Vec<Value>, String> {
+fn columns(chart: &Chart, fields: &[StatusField]) -> Result<Vec<Value>, CrdError> {
     let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
     let mut columns = own_columns(chart)?;
     for field in fields.iter().filter(|field| field.column) {
@@ -474,11 +491,11 @@ fn columns(chart: &Chart, fields: &[StatusField]) -> Result<Vec<Value>, String> 
 
 /// The columns that Chart.yaml's annotation `tillerman.dev/columns` adds to what `kubectl get` shows: one a line, as
 /// `NAME TYPE JSONPATH`.
-fn own_columns(chart: &Chart) -> Result<Vec<Value>, String> {
+fn own_columns(chart: &Chart) -> Result<Vec<Value>, CrdError> {
     let lines = chart.metadata.annotation(tillerman::COLUMNS).unwrap_or_default().lines();
     let read = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
         [name, kind, path] => Ok(json!({"name": name, "type": kind, "jsonPath": path})),
-        _ => Err(format!("annotation tillerman.dev/columns: {line:?} is not NAME TYPE JSONPATH")),
+        _ => Err(CrdError::Columns(line.to_owned())),
     };
     lines.filter(|line| !line.trim().is_empty()).map(read).collect()
 }
@@ -601,6 +618,6 @@ mod tests {
         assert_eq!(columns[0], json!({"name": "Size", "type": "integer", "jsonPath": ".spec.size"}));
         assert_eq!(columns[1]["name"], "Ready");
         annotate(&mut chart, "tillerman.dev/columns", "Size");
-        assert!(made(&chart).unwrap_err().contains("tillerman.dev/columns"));
+        assert!(made(&chart).unwrap_err().to_string().contains("tillerman.dev/columns"));
     }
 }

@@ -75,7 +75,7 @@ pub fn read(directory: &Path) -> Result<Project, ImageError> {
         let ChartRef::Path(path) = &kind.chart else { continue };
         let named = path.strip_prefix(HOME).unwrap_or(path).display();
         let wrong = |why: &str| wrong(format!("chart {named} of {}: {why}", kind.gvk.kind));
-        let at = relative(path).map_err(|why| wrong(&why))?;
+        let at = relative(path).map_err(|why| wrong(&why.0))?;
         if project.charts.iter().all(|placed| placed.at != at) {
             project.charts.push(root.chart(&at).map_err(|e| wrong(&e.0))?);
         }
@@ -100,19 +100,21 @@ pub fn read_chart(path: &Path) -> Result<PlacedChart, ImageError> {
 }
 
 /// The path below [`HOME`] of a path in an image.
-fn relative(path: &Path) -> Result<String, String> {
+fn relative(path: &Path) -> Result<String, ImageError> {
     let Ok(below) = path.strip_prefix(HOME) else {
-        return Err(format!("it is outside of the project, which is {HOME} in the image"));
+        return fail(format!("it is outside of the project, which is {HOME} in the image"));
     };
     let mut parts = Vec::new();
     for part in below.components() {
         match part {
-            Component::Normal(part) => parts.push(part.to_str().ok_or("its name is not UTF-8")?),
+            Component::Normal(part) => {
+                parts.push(part.to_str().ok_or_else(|| ImageError("its name is not UTF-8".to_owned()))?)
+            }
             Component::CurDir => {}
-            _ => return Err("its path leads out of the project (..)".to_owned()),
+            _ => return fail("its path leads out of the project (..)"),
         }
     }
-    if parts.is_empty() { Err("it is the project itself".to_owned()) } else { Ok(parts.join("/")) }
+    if parts.is_empty() { fail("it is the project itself") } else { Ok(parts.join("/")) }
 }
 
 /// `projectName` of operator-sdk's file.
@@ -207,7 +209,7 @@ impl Root {
 
 #[cfg(test)]
 mod tests {
-    use super::{Project, read};
+    use super::{ImageError, Project, read};
     use std::fs;
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
@@ -232,11 +234,11 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        fn read(&self) -> Result<Project, String> {
-            read(&self.0).map_err(|e| e.0.replace(&self.0.canonicalize().unwrap().display().to_string(), "DIR"))
+        fn read(&self) -> Result<Project, ImageError> {
+            read(&self.0)
         }
         fn error(&self) -> String {
-            self.read().unwrap_err()
+            self.read().unwrap_err().0.replace(&self.0.canonicalize().unwrap().display().to_string(), "DIR")
         }
     }
 

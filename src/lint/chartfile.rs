@@ -1,7 +1,7 @@
 //! Checks of Chart.yaml.
 
 use super::{LintReport, address, later};
-use crate::chart::Metadata;
+use crate::chart::{Metadata, MetadataError};
 use crate::template::version::Version;
 use crate::template::yaml;
 use serde_json::Value;
@@ -48,7 +48,7 @@ pub fn check(folder: &Path, report: &mut LintReport) {
     });
     let (text, document, metadata) = match read {
         Err(e) => return report.error(FILE, format!("unable to parse YAML\n\t{e}")),
-        Ok((.., Some(e))) if e.starts_with("validation: ") => return report.error(FILE, "a maintainer entry is empty"),
+        Ok((.., Some(MetadataError::Validation(_)))) => return report.error(FILE, "a maintainer entry is empty"),
         Ok((.., Some(e))) => {
             let problem = format!("error unmarshaling JSON: while decoding JSON: {e}");
             return report.error(FILE, format!("unable to parse YAML\n\t{problem}"));

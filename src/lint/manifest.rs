@@ -1,5 +1,6 @@
 //! The head of a manifest, as Helm's linter reads it.
 
+use super::LintError;
 use crate::chart::{field, values};
 use crate::template::yaml;
 use serde_json::Value;
@@ -13,15 +14,15 @@ pub struct Head {
 }
 
 /// The documents of a text; `None` for one without content. Nothing follows an error.
-pub fn documents(text: &str) -> Vec<Result<Option<Head>, String>> {
+pub fn documents(text: &str) -> Vec<Result<Option<Head>, LintError>> {
     let documents = match yaml::split_documents(text.as_bytes()) {
         Ok(documents) => documents,
         // The documents before a broken separator are read before it is.
-        Err(e) => return vec![Err(e.to_string())],
+        Err(e) => return vec![Err(e.into())],
     };
     let mut heads = Vec::new();
     for document in documents {
-        let head = yaml::parse(&document).map_err(|e| e.to_string()).and_then(|value| head(&value));
+        let head = yaml::parse(&document).map_err(LintError::from).and_then(|value| head(&value));
         let failed = head.is_err();
         heads.push(head);
         if failed {
@@ -31,11 +32,9 @@ pub fn documents(text: &str) -> Vec<Result<Option<Head>, String>> {
     heads
 }
 
-fn head(value: &Value) -> Result<Option<Head>, String> {
-    let failed = |what: &Value, target: &str| {
-        let got = values::json_type(what);
-        Err(format!("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {got} into Go {target}"))
-    };
+fn head(value: &Value) -> Result<Option<Head>, LintError> {
+    let failed =
+        |what: &Value, target: &str| Err(LintError::Type { found: values::json_type(what), wanted: target.into() });
     let entries = match value {
         Value::Null => return Ok(None),
         Value::Object(entries) => entries,
@@ -72,7 +71,7 @@ fn head(value: &Value) -> Result<Option<Head>, String> {
 }
 
 /// Whether an item of a `List` has the annotation that Helm reads of objects only.
-pub fn has_kept_item(manifest: &str) -> Result<bool, String> {
+pub fn has_kept_item(manifest: &str) -> Result<bool, LintError> {
     let value = yaml::parse(manifest.as_bytes()).map_err(|e| format!("unable to parse YAML: {e}"))?;
     let items = value.get("items").and_then(Value::as_array);
     Ok(items.into_iter().flatten().any(|item| item["metadata"]["annotations"].get("helm.sh/resource-policy").is_some()))
@@ -89,7 +88,7 @@ mod tests {
         assert_eq!(read[0].as_ref().unwrap().as_ref().map(|h| (h.kind.as_str(), h.name.as_str())), Some(("A", "1")));
         assert_eq!(read[1], Ok(None));
         assert!(read[2].is_err());
-        let wrong = documents("metadata: {name: []}").remove(0).unwrap_err();
+        let wrong = documents("metadata: {name: []}").remove(0).unwrap_err().to_string();
         assert!(
             wrong.ends_with("cannot unmarshal array into Go struct field k8sYamlMetadata.Metadata.Name of type string")
         );

@@ -13,11 +13,37 @@ mod templates;
 mod twice;
 mod unused;
 
-use crate::chart::{self, Chart, Values};
+use crate::chart::{self, Chart, LoadError, Values};
 use crate::render::{Diagnostic, Options};
+use crate::template::yaml::YamlError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 pub use unused::unread;
+
+/// Why a chart, or a file of it, cannot be checked; the words are Helm's.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LintError {
+    /// A file is not YAML.
+    #[error(transparent)]
+    Yaml(#[from] YamlError),
+    /// A value has another type.
+    #[error("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go {wanted}")]
+    Type {
+        /// The type in JSON.
+        found: &'static str,
+        /// The place in Go, with its type.
+        wanted: String,
+    },
+    /// There is nothing to check.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for LintError {
+    fn from(text: String) -> Self {
+        Self::Other(text)
+    }
+}
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,8 +129,8 @@ impl LintReport {
     }
 
     /// Records an error; returns the value if there is none.
-    fn check<T>(&mut self, path: &str, result: Result<T, impl Into<String>>) -> Option<T> {
-        result.map_err(|e| self.error(path, e)).ok()
+    fn check<T>(&mut self, path: &str, result: Result<T, impl fmt::Display>) -> Option<T> {
+        result.map_err(|e| self.error(path, e.to_string())).ok()
     }
 }
 
@@ -112,7 +138,7 @@ impl LintReport {
 ///
 /// # Errors
 /// When there is no chart to check, in Helm's words.
-pub fn run(path: &Path, values: &Values, settings: &LintSettings) -> Result<LintReport, String> {
+pub fn run(path: &Path, values: &Values, settings: &LintSettings) -> Result<LintReport, LintError> {
     let name = path.to_string_lossy();
     if is_archive(&name) {
         let unpacked = Unpacked::new(path)?;
@@ -126,18 +152,18 @@ pub fn is_archive(name: &str) -> bool {
     [".tgz", ".tar.gz"].iter().any(|end| name.ends_with(end))
 }
 
-fn check(folder: &Path, values: &Values, settings: &LintSettings) -> Result<LintReport, String> {
+fn check(folder: &Path, values: &Values, settings: &LintSettings) -> Result<LintReport, LintError> {
     let absolute = std::path::absolute(folder).map_err(|e| e.to_string())?;
     let file = folder.join("Chart.yaml");
     if let Err(e) = std::fs::metadata(&file) {
         let (file, problem) = (file.display(), chart::go_io(&e));
-        return Err(format!("unable to check Chart.yaml file in chart: stat {file}: {problem}"));
+        return Err(format!("unable to check Chart.yaml file in chart: stat {file}: {problem}").into());
     }
     let mut report = LintReport::default();
     chartfile::check(&absolute, &mut report);
     later::helmignore(&std::fs::read_to_string(absolute.join(".helmignore")).unwrap_or_default(), &mut report);
     check_values(&absolute, values, settings, &mut report);
-    let loaded = chart::load(&absolute).map_err(|e| e.to_string());
+    let loaded = chart::load(&absolute);
     templates::check(&absolute, &loaded, values, settings, &mut report);
     check_dependencies(&absolute, &loaded, &mut report);
     check_crds(&absolute, &loaded, &mut report);
@@ -157,7 +183,7 @@ struct Unpacked {
 }
 
 impl Unpacked {
-    fn new(archive: &Path) -> Result<Self, String> {
+    fn new(archive: &Path) -> Result<Self, LintError> {
         let data = std::fs::read(archive)
             .map_err(|e| format!("unable to open tarball: open {}: {}", archive.display(), chart::go_io(&e)))?;
         let failed = |e: &dyn fmt::Display| format!("unable to extract tarball: {e}");
@@ -190,7 +216,7 @@ fn check_values(folder: &Path, values: &Values, settings: &LintSettings, report:
         return;
     }
     let own = std::fs::read(&path)
-        .map_err(|e| format!("read {}: {}", path.display(), chart::go_io(&e)))
+        .map_err(|e| format!("read {}: {}", path.display(), chart::go_io(&e)).into())
         .and_then(|text| first_document(&text))
         .map_err(|e| format!("unable to parse YAML: {e}"));
     let Some(own) = report.check(FILE, own) else { return };
@@ -201,18 +227,18 @@ fn check_values(folder: &Path, values: &Values, settings: &LintSettings, report:
 }
 
 /// The first document of a values file: the linter reads no other.
-fn first_document(text: &[u8]) -> Result<Values, String> {
-    match crate::template::yaml::parse(text).map_err(|e| e.to_string())? {
+fn first_document(text: &[u8]) -> Result<Values, LintError> {
+    match crate::template::yaml::parse(text)? {
         serde_json::Value::Null => Ok(Values::new()),
         serde_json::Value::Object(values) => Ok(values),
-        other => Err(format!(
-            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type common.Values",
-            chart::values::json_type(&other)
-        )),
+        other => {
+            let wanted = "value of type common.Values".to_owned();
+            Err(LintError::Type { found: chart::values::json_type(&other), wanted })
+        }
     }
 }
 
-fn check_dependencies(folder: &Path, loaded: &Result<Chart, String>, report: &mut LintReport) {
+fn check_dependencies(folder: &Path, loaded: &Result<Chart, LoadError>, report: &mut LintReport) {
     let chart = match loaded {
         Ok(chart) => chart,
         Err(e) => return report.error("", format!("unable to load chart\n\t{e}")),
@@ -244,7 +270,7 @@ fn check_dependencies(folder: &Path, loaded: &Result<Chart, String>, report: &mu
     }
 }
 
-fn check_crds(folder: &Path, loaded: &Result<Chart, String>, report: &mut LintReport) {
+fn check_crds(folder: &Path, loaded: &Result<Chart, LoadError>, report: &mut LintReport) {
     const FOLDER: &str = "crds/";
     match std::fs::metadata(folder.join("crds")) {
         Err(_) => return,
@@ -253,7 +279,7 @@ fn check_crds(folder: &Path, loaded: &Result<Chart, String>, report: &mut LintRe
     }
     let chart = match loaded {
         Ok(chart) => chart,
-        Err(e) => return report.error(FOLDER, e.as_str()),
+        Err(e) => return report.error(FOLDER, &*e.0),
     };
     let mut files = Vec::new();
     gather_crds(chart, &mut files);
@@ -297,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_folder_without_a_chart_is_no_report_but_an_error() {
-        let error = run(Path::new("/nowhere"), &Values::new(), &LintSettings::default()).unwrap_err();
+        let error = run(Path::new("/nowhere"), &Values::new(), &LintSettings::default()).unwrap_err().to_string();
         assert_eq!(
             error,
             "unable to check Chart.yaml file in chart: stat /nowhere/Chart.yaml: no such file or directory"

@@ -1,7 +1,7 @@
 //! Checks of templates and of their output.
 
 use super::{LintReport, LintSettings, Message, Severity, deprecations, later, manifest, names, twice};
-use crate::chart::{Chart, Values};
+use crate::chart::{Chart, LoadError, Values};
 use crate::render::{self, Capabilities, KubeVersion, Release};
 use crate::template::go::quote;
 use std::path::Path;
@@ -11,7 +11,7 @@ const FOLDER: &str = "templates/";
 /// Renders the chart as for an install, and checks every file.
 pub fn check(
     folder: &Path,
-    loaded: &Result<Chart, String>,
+    loaded: &Result<Chart, LoadError>,
     values: &Values,
     settings: &LintSettings,
     report: &mut LintReport,
@@ -23,7 +23,7 @@ pub fn check(
     }
     let chart = match loaded {
         Ok(chart) => chart,
-        Err(e) => return report.error(FOLDER, e.as_str()),
+        Err(e) => return report.error(FOLDER, &*e.0),
     };
     let mut capabilities = Capabilities::default();
     if let Some(version) = &settings.kube_version {

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::error::NoticeError;
 use super::events::{EVENTS, NoticeEvent};
 use super::mail;
 use super::template::Template;
@@ -288,7 +289,7 @@ impl Selector {
 }
 
 /// Checks the sizes, also where the API server did not.
-fn bounded(spec: &Spec) -> Result<(), String> {
+fn bounded(spec: &Spec) -> Result<(), NoticeError> {
     let Selector { kinds, names, labels } = &spec.selector;
     for (field, count) in [
         ("events", spec.events.len()),
@@ -297,21 +298,21 @@ fn bounded(spec: &Spec) -> Result<(), String> {
         ("selector.labels", labels.len()),
     ] {
         if count > MAX_LIST {
-            return Err(format!("spec.{field}: it has {count} entries; the limit is {MAX_LIST}"));
+            return Err(format!("spec.{field}: it has {count} entries; the limit is {MAX_LIST}").into());
         }
     }
     Ok(())
 }
 
-fn goal(target: NoticeTarget) -> Result<Goal, String> {
+fn goal(target: NoticeTarget) -> Result<Goal, NoticeError> {
     match target {
         NoticeTarget { smtp: Some(smtp), webhook: None } => {
             let field = "spec.target.smtp";
             if !is_host(&smtp.host) {
-                return Err(format!("{field}.host: it is not the name of a host"));
+                return Err(format!("{field}.host: it is not the name of a host").into());
             }
             if smtp.to.is_empty() || smtp.to.len() > MAX_LIST {
-                return Err(format!("{field}.to: give from 1 to {MAX_LIST} addresses"));
+                return Err(format!("{field}.to: give from 1 to {MAX_LIST} addresses").into());
             }
             mail::address(&smtp.from).map_err(|e| format!("{field}.from: {e}"))?;
             for to in &smtp.to {
@@ -320,7 +321,8 @@ fn goal(target: NoticeTarget) -> Result<Goal, String> {
             if smtp.auth.is_some() && smtp.tls == SmtpTls::None {
                 return Err(format!(
                     "{field}.auth: the password would be sent unencrypted; set tls to starttls or tls"
-                ));
+                )
+                .into());
             }
             let port = smtp.port.unwrap_or(if smtp.tls == SmtpTls::Tls { 465 } else { 587 });
             Ok(Goal::Smtp(Box::new(smtp), port))
@@ -330,11 +332,11 @@ fn goal(target: NoticeTarget) -> Result<Goal, String> {
             match (&webhook.url, &webhook.url_secret) {
                 (Some(url), None) => drop(Url::read(url, webhook.tls).map_err(|e| format!("{field}.url: {e}"))?),
                 (None, Some(_)) => {}
-                _ => return Err(format!("{field}: give one of url and urlSecret")),
+                _ => return Err(format!("{field}: give one of url and urlSecret").into()),
             }
             Ok(Goal::Webhook(Box::new(webhook)))
         }
-        _ => Err("spec.target: give one of smtp and webhook".to_owned()),
+        _ => Err("spec.target: give one of smtp and webhook".into()),
     }
 }
 

@@ -14,6 +14,8 @@
 //! literal    = TEXT | ["-"] NUMBER | "true" | "false" | "none"
 //! ```
 
+use super::error::NoticeError;
+
 pub const FILTERS: [&str; 8] = ["upper", "lower", "trim", "length", "first", "last", "default", "join"];
 const TAGS: [&str; 6] = ["if", "elif", "else", "endif", "for", "endfor"];
 /// Words that are not names.
@@ -25,13 +27,13 @@ const DIGITS: usize = 9;
 ///
 /// # Errors
 /// The part that is not in the grammar, with its line.
-pub fn check(text: &str) -> Result<(), String> {
+pub fn check(text: &str) -> Result<(), NoticeError> {
     let mut rest = text;
     while let Some(at) = ["{{", "{%", "{#"].iter().filter_map(|opening| rest.find(opening)).min() {
         let line = text[..text.len() - rest.len() + at].matches('\n').count() + 1;
         let (opening, inside) = rest[at..].split_at(2);
         let checked = match opening {
-            "{#" => inside.split_once("#}").map(|(_, after)| after).ok_or_else(|| "a comment has no #}".to_owned()),
+            "{#" => inside.split_once("#}").map(|(_, after)| after).ok_or_else(|| "a comment has no #}".into()),
             "{{" => Tokens::of(inside, "}}").and_then(|(mut tokens, after)| {
                 tokens.expression()?;
                 tokens.end()?;
@@ -43,19 +45,19 @@ pub fn check(text: &str) -> Result<(), String> {
                 Ok(after)
             }),
         };
-        rest = checked.map_err(|why| format!("line {line}: {why}"))?;
+        rest = checked.map_err(|why| NoticeError::Line { line, why: Box::new(why) })?;
     }
     Ok(())
 }
 
 /// Whether the tag exists.
-fn tag(inside: &str) -> Result<(), String> {
+fn tag(inside: &str) -> Result<(), NoticeError> {
     let inside = inside.trim_start_matches(['-', '+']).trim_start();
     let word = inside.split(|c: char| c != '_' && !c.is_alphanumeric()).next().unwrap_or_default();
     if TAGS.contains(&word) {
         Ok(())
     } else {
-        Err(format!("the tag {word:?} does not exist here, only {}", TAGS.join(", ")))
+        Err(NoticeError::Unknown { what: "tag", word: word.into(), known: &TAGS })
     }
 }
 
@@ -75,7 +77,7 @@ struct Tokens<'t> {
 
 impl<'t> Tokens<'t> {
     /// Reads the tokens up to the closing sign. Returns them and the text after it.
-    fn of(inside: &'t str, closing: &str) -> Result<(Self, &'t str), String> {
+    fn of(inside: &'t str, closing: &str) -> Result<(Self, &'t str), NoticeError> {
         // A sign after the opening one trims spaces.
         let mut rest = inside.strip_prefix(['-', '+']).unwrap_or(inside);
         let mut all = Vec::new();
@@ -85,7 +87,7 @@ impl<'t> Tokens<'t> {
             if let Some(after) = unsigned.strip_prefix(closing) {
                 return Ok((Self { all, at: 0 }, after));
             }
-            let Some(first) = rest.chars().next() else { return Err(format!("a tag has no {closing}")) };
+            let Some(first) = rest.chars().next() else { return Err(format!("a tag has no {closing}").into()) };
             let (token, length) = match first {
                 '"' | '\'' => (Token::Text, text_length(rest, first).ok_or("a text has no end")?),
                 '0'..='9' => (Token::Number, number_length(rest)?),
@@ -116,24 +118,24 @@ impl<'t> Tokens<'t> {
         is_it
     }
 
-    fn name(&mut self, what: &str) -> Result<&'t str, String> {
+    fn name(&mut self, what: &str) -> Result<&'t str, NoticeError> {
         match self.peek() {
             Some(Token::Name(name)) if !WORDS.contains(&name) => {
                 self.at += 1;
                 Ok(name)
             }
-            found => Err(format!("{} where {what} is expected", shown(found))),
+            found => misplaced(found, format!("{what} is expected")),
         }
     }
 
-    fn end(&self) -> Result<(), String> {
+    fn end(&self) -> Result<(), NoticeError> {
         match self.peek() {
             None => Ok(()),
-            found => Err(format!("{} where the tag is expected to end", shown(found))),
+            found => misplaced(found, "the tag is expected to end"),
         }
     }
 
-    fn tag(&mut self) -> Result<(), String> {
+    fn tag(&mut self) -> Result<(), NoticeError> {
         let tag = self.peek();
         self.at += 1;
         match tag {
@@ -141,7 +143,7 @@ impl<'t> Tokens<'t> {
             Some(Token::Name("for")) => {
                 self.name("the name of an item")?;
                 if !self.takes(Token::Name("in")) {
-                    return Err(format!("{} where \"in\" is expected", shown(self.peek())));
+                    return misplaced(self.peek(), "\"in\" is expected");
                 }
                 self.expression()
             }
@@ -149,7 +151,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    fn condition(&mut self) -> Result<(), String> {
+    fn condition(&mut self) -> Result<(), NoticeError> {
         loop {
             let _ = self.takes(Token::Name("not"));
             self.expression()?;
@@ -164,7 +166,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    fn expression(&mut self) -> Result<(), String> {
+    fn expression(&mut self) -> Result<(), NoticeError> {
         match self.peek() {
             Some(Token::Name(name)) if !["true", "false", "none"].contains(&name) => self.path()?,
             _ => self.literal()?,
@@ -172,19 +174,19 @@ impl<'t> Tokens<'t> {
         while self.takes(Token::Sign("|")) {
             let filter = self.name("a filter")?;
             if !FILTERS.contains(&filter) {
-                return Err(format!("the filter {filter:?} does not exist here, only {}", FILTERS.join(", ")));
+                return Err(NoticeError::Unknown { what: "filter", word: filter.into(), known: &FILTERS });
             }
             if self.takes(Token::Sign("(")) {
                 self.literal()?;
                 if !self.takes(Token::Sign(")")) {
-                    return Err(format!("{} where \")\" is expected", shown(self.peek())));
+                    return misplaced(self.peek(), "\")\" is expected");
                 }
             }
         }
         Ok(())
     }
 
-    fn path(&mut self) -> Result<(), String> {
+    fn path(&mut self) -> Result<(), NoticeError> {
         self.name("a name")?;
         loop {
             if self.takes(Token::Sign(".")) {
@@ -192,7 +194,7 @@ impl<'t> Tokens<'t> {
             } else if self.takes(Token::Sign("[")) {
                 self.literal()?;
                 if !self.takes(Token::Sign("]")) {
-                    return Err(format!("{} where \"]\" is expected", shown(self.peek())));
+                    return misplaced(self.peek(), "\"]\" is expected");
                 }
             } else {
                 return Ok(());
@@ -200,16 +202,20 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    fn literal(&mut self) -> Result<(), String> {
+    fn literal(&mut self) -> Result<(), NoticeError> {
         let is_negative = self.takes(Token::Sign("-"));
         match self.peek() {
             Some(Token::Number) => {}
             Some(Token::Text | Token::Name("true" | "false" | "none")) if !is_negative => {}
-            found => return Err(format!("{} where a text or a number is expected", shown(found))),
+            found => return misplaced(found, "a text or a number is expected"),
         }
         self.at += 1;
         Ok(())
     }
+}
+
+fn misplaced<T>(found: Option<Token<'_>>, wanted: impl Into<String>) -> Result<T, NoticeError> {
+    Err(NoticeError::Misplaced { found: shown(found), wanted: wanted.into() })
 }
 
 fn shown(token: Option<Token<'_>>) -> String {
@@ -236,12 +242,12 @@ fn text_length(rest: &str, quote: char) -> Option<usize> {
 }
 
 /// Bytes of a whole number.
-fn number_length(rest: &str) -> Result<usize, String> {
+fn number_length(rest: &str) -> Result<usize, NoticeError> {
     let length = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let is_whole = !rest[length..].starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
     let has_fraction = rest[length..].strip_prefix('.').is_some_and(|r| r.starts_with(|c: char| c.is_ascii_digit()));
     if length > DIGITS || !is_whole || has_fraction {
-        return Err(format!("a number must be a whole number of at most {DIGITS} digits here"));
+        return Err(format!("a number must be a whole number of at most {DIGITS} digits here").into());
     }
     Ok(length)
 }
@@ -299,7 +305,7 @@ mod tests {
             ("{# a", "a comment has no #}"),
             ("{{ 'a }}", "a text has no end"),
         ] {
-            let said = check(text).expect_err(text);
+            let said = check(text).expect_err(text).to_string();
             assert!(said.contains(part), "{text}: {said}");
         }
     }

@@ -55,7 +55,7 @@ pub fn compose(notice: &Notice, sender: Sender<'_>, entry: &Entry, templates: bo
     {
         Ok(text) => Some(text),
         Err(why) => {
-            let why = format!("spec.template.{field}: {}", one_line(&why));
+            let why = format!("spec.template.{field}: {}", one_line(&why.to_string()));
             body.extend([format!("\nA template of the notice failed: {why}\n")]);
             template_error = Some(why);
             None

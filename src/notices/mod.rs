@@ -12,6 +12,7 @@ pub mod address;
 pub mod allowance;
 pub mod changes;
 pub mod document;
+mod error;
 pub mod events;
 pub mod facts;
 pub mod grammar;
@@ -23,6 +24,8 @@ pub mod state;
 pub mod status;
 pub mod template;
 pub mod webhook;
+
+pub use error::NoticeError;
 
 use crate::names;
 use crate::object::Gvk;

@@ -13,6 +13,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, filters};
 
+use super::error::NoticeError;
 use super::grammar;
 use crate::harm;
 
@@ -47,9 +48,9 @@ impl Template {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn read(text: &str, most: usize) -> Result<Self, String> {
+    pub fn read(text: &str, most: usize) -> Result<Self, NoticeError> {
         if text.len() > most {
-            return Err(format!("it has {} bytes; the limit is {most}", text.len()));
+            return Err(format!("it has {} bytes; the limit is {most}", text.len()).into());
         }
         if !harm::is_unlimited() {
             grammar::check(text)?;
@@ -59,12 +60,12 @@ impl Template {
         Ok(template)
     }
 
-    fn environment(&self, meter: &Arc<Meter>) -> Result<Environment<'_>, String> {
+    fn environment(&self, meter: &Arc<Meter>) -> Result<Environment<'_>, NoticeError> {
         let mut environment = Environment::empty();
         environment.set_fuel((!harm::is_unlimited()).then_some(meter.limits.instructions));
         environment.set_recursion_limit(20);
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|e| short(&e))?);
+        environment.set_syntax(syntax?);
         let texts: [(_, TextFilter); 3] =
             [("upper", str::to_uppercase), ("lower", str::to_lowercase), ("trim", |text| text.trim().to_owned())];
         for (name, filter) in texts {
@@ -77,7 +78,7 @@ impl Template {
         environment.add_filter("default", filters::default);
         let joining = Arc::clone(meter);
         environment.add_filter("join", move |list: &Value, between: Option<&str>| join(list, between, &joining));
-        environment.add_template("text", &self.0).map_err(|e| short(&e))?;
+        environment.add_template("text", &self.0)?;
         Ok(environment)
     }
 
@@ -85,17 +86,17 @@ impl Template {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn render(&self, facts: &serde_json::Value) -> Result<String, String> {
+    pub fn render(&self, facts: &serde_json::Value) -> Result<String, NoticeError> {
         self.render_within(facts, LIMITS)
     }
 
-    fn render_within(&self, facts: &serde_json::Value, limits: NoticeLimits) -> Result<String, String> {
+    fn render_within(&self, facts: &serde_json::Value, limits: NoticeLimits) -> Result<String, NoticeError> {
         let meter = Arc::new(Meter::new(limits));
         let environment = self.environment(&meter)?;
-        let template = environment.get_template("text").map_err(|e| short(&e))?;
+        let template = environment.get_template("text")?;
         let mut output = Output(Vec::new(), &meter);
-        template.render_captured_to(Value::from(Serde(facts)), &mut output).map_err(|e| short(&e))?;
-        String::from_utf8(output.0).map_err(|e| e.to_string())
+        template.render_captured_to(Value::from(Serde(facts)), &mut output)?;
+        Ok(String::from_utf8(output.0)?)
     }
 }
 
@@ -177,28 +178,19 @@ fn join(list: &Value, between: Option<&str>, meter: &Meter) -> Result<String, Er
     Ok(text)
 }
 
-/// Why something failed, without the debugging information.
-fn short(error: &Error) -> String {
-    let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
-    let deepest = std::iter::successors(std::error::Error::source(error), |error| error.source()).last();
-    let cause = deepest.map(|cause| format!(": {cause}")).unwrap_or_default();
-    let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
-    format!("{line}{}{detail}{cause}", error.kind())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{LIMITS, NoticeLimits, Template};
+    use super::{LIMITS, NoticeError, NoticeLimits, Template};
     use serde_json::json;
     use std::time::Duration;
 
-    fn render_within(text: &str, limits: NoticeLimits) -> Result<String, String> {
+    fn render_within(text: &str, limits: NoticeLimits) -> Result<String, NoticeError> {
         let lines = json!([{"name": "a", "count": 3}, {"name": "{{ b }}", "count": 1}]);
         let facts = json!({"name": "shop", "lines": lines, "names": ["x", "y"], "long": "x".repeat(8000)});
         Template::read(text, 8192)?.render_within(&facts, limits)
     }
 
-    fn render(text: &str) -> Result<String, String> {
+    fn render(text: &str) -> Result<String, NoticeError> {
         render_within(text, LIMITS)
     }
 
@@ -240,7 +232,7 @@ mod tests {
             (&*many, "filters are given more than 1048576 bytes"),
             (&*much, "it prints more than 32768 bytes"),
         ] {
-            let said = render(text).expect_err(text);
+            let said = render(text).expect_err(text).to_string();
             assert!(said.contains(part), "{text}: {said}");
         }
     }
@@ -249,7 +241,10 @@ mod tests {
     fn a_rendering_ends_at_its_deadline() {
         let limits = NoticeLimits { time: Duration::ZERO, ..LIMITS };
         for text in ["{{ name }}", "{% if name|upper %}{% endif %}"] {
-            assert!(render_within(text, limits).unwrap_err().contains("it takes more than 0 seconds"), "{text}");
+            assert!(
+                render_within(text, limits).unwrap_err().to_string().contains("it takes more than 0 seconds"),
+                "{text}"
+            );
         }
     }
 }

@@ -142,7 +142,7 @@ impl Rights {
         }
         for Made { name, result } in &made {
             if let Err(why) = result {
-                let why = why.lines().next().unwrap_or_default();
+                let why = why.message.lines().next().unwrap_or_default();
                 rights.unknown.push(format!("the chart does not render with {name}: {why}"));
             }
         }

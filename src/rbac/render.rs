@@ -4,7 +4,7 @@ use super::{Pair, RoleResource};
 use crate::chart::{Chart, Values};
 use crate::crd::Evidence;
 use crate::object::{Object, parse_manifest};
-use crate::render::{self, Capabilities, Manifest, Options, Release};
+use crate::render::{self, Capabilities, Diagnostic, Manifest, Options, Release};
 use serde_json::{Map, Value};
 
 /// The name and the namespace of the release that is rendered: names that contain them depend on the release.
@@ -17,7 +17,7 @@ pub(super) struct Made {
     /// The values that it was rendered with, in words.
     pub name: String,
     /// The objects, or the error.
-    pub result: Result<Vec<Rendered>, String>,
+    pub result: Result<Vec<Rendered>, Diagnostic>,
 }
 
 /// An object of a rendering.
@@ -43,14 +43,13 @@ pub(super) fn all(chart: &Chart, files: &[Evidence]) -> Vec<Made> {
 }
 
 /// The objects that a chart renders with these values.
-pub(crate) fn objects(chart: &Chart, values: &Values) -> Result<Vec<Rendered>, String> {
+pub(crate) fn objects(chart: &Chart, values: &Values) -> Result<Vec<Rendered>, Diagnostic> {
     if chart.is_library() {
         return Ok(Vec::new());
     }
     let options = Options::for_a_look().skip_schema(true);
     let release = Release::new(RELEASE, NAMESPACE);
-    let rendered =
-        render::render(chart, values, &release, &Capabilities::default(), &options).map_err(|e| e.message)?;
+    let rendered = render::render(chart, values, &release, &Capabilities::default(), &options)?;
     let is_test = |event: &String| event.starts_with("test");
     let hooks = rendered.hooks.iter().chain(&rendered.unknown).filter(|hook| !hook.events.iter().all(is_test));
     let manifests = rendered.manifests.iter().chain(hooks.map(|hook| &hook.manifest));

@@ -3,7 +3,7 @@
 //! OLM creates the Deployment, the ServiceAccount and the rights itself, from the `ClusterServiceVersion`; the other
 //! objects are in files next to it.
 
-use super::ProjectFiles;
+use super::{ProjectFiles, ScaffoldError};
 use crate::template::yaml;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -38,21 +38,22 @@ const TAKEN: [&str; 8] = [
 ///
 /// # Errors
 /// The missing objects, in a sentence.
-pub fn of(objects: &[Value], settings: &BundleSettings) -> Result<ProjectFiles, String> {
+pub fn of(objects: &[Value], settings: &BundleSettings) -> Result<ProjectFiles, ScaffoldError> {
     let bases: Vec<&Value> = kind(objects, "ClusterServiceVersion").collect();
     let [base] = bases[..] else {
         return Err(format!(
             "the objects have {} ClusterServiceVersions, not one: are they those of config/manifests?",
             bases.len()
-        ));
+        )
+        .into());
     };
     let base_name = text(base, "/metadata/name").split(".v").next().unwrap_or_default().to_owned();
     let package = if settings.package.is_empty() { base_name } else { settings.package.clone() };
     if kind(objects, "Deployment").next().is_none() {
-        return Err("the objects have no Deployment: are they those of config/manifests?".to_owned());
+        return Err("the objects have no Deployment: are they those of config/manifests?".into());
     }
     let mut files = ProjectFiles::new();
-    let mut add = |path: String, object: &Value| -> Result<(), String> {
+    let mut add = |path: String, object: &Value| -> Result<(), ScaffoldError> {
         file_name(path.trim_start_matches("bundle/manifests/"))?;
         let mut object = object.clone();
         if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -106,12 +107,13 @@ pub fn of(objects: &[Value], settings: &BundleSettings) -> Result<ProjectFiles, 
 }
 
 /// Checks that the name of a file, which is made of names of objects, leads to no other folder. Names of roles may have colons.
-fn file_name(name: &str) -> Result<(), String> {
+fn file_name(name: &str) -> Result<(), ScaffoldError> {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
     if name.is_empty() || name.len() > 253 || name.contains("..") || !name.chars().all(is_safe) {
         return Err(format!(
             "{name:?} cannot be a file of the bundle: the name of its object must have letters, digits and -._: only, and no two dots together"
-        ));
+        )
+        .into());
     }
     Ok(())
 }
@@ -301,7 +303,7 @@ mod tests {
     #[test]
     fn objects_of_something_else_are_refused() {
         assert_eq!(
-            of(&[], &settings()).unwrap_err(),
+            of(&[], &settings()).unwrap_err().to_string(),
             "the objects have 0 ClusterServiceVersions, not one: are they those of config/manifests?"
         );
     }

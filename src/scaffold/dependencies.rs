@@ -1,19 +1,21 @@
 //! What `watches.yaml` waits for at first: the kinds that the annotation `tillerman.dev/depends-on` of a chart names, as far as the project
 //! has them.
 
+use super::ScaffoldError;
 use super::project::Project;
 use crate::chart::Chart;
 use crate::kind::depends_on;
 use crate::names;
 use crate::template::yaml;
+use std::fmt::Display;
 
 /// `dependsOn` for a chart: the lines of a YAML list, without indentation. Kinds that the project does not have are left out, because an
 /// operator can only wait for kinds that it serves. The error is a sentence.
-pub fn of(chart: &Chart, project: &Project) -> Result<Vec<String>, String> {
+pub fn of(chart: &Chart, project: &Project) -> Result<Vec<String>, ScaffoldError> {
     let Some(text) = chart.metadata.annotation(names::DEPENDS_ON) else { return Ok(Vec::new()) };
-    let wrong = |why: String| format!("{}: annotation {}: {why}", chart.metadata.name, names::DEPENDS_ON);
-    let mut list = yaml::parse(text.as_bytes()).map_err(|e| wrong(e.to_string()))?;
-    let wanted = depends_on::parse(&list, true).map_err(wrong)?;
+    let wrong = |why: &dyn Display| format!("{}: annotation {}: {why}", chart.metadata.name, names::DEPENDS_ON);
+    let mut list = yaml::parse(text.as_bytes()).map_err(|e| wrong(&e))?;
+    let wanted = depends_on::parse(&list, true).map_err(|e| wrong(&e))?;
     let has = |kind: &depends_on::Dependency| {
         project.resources.iter().any(|resource| resource.qualified_group() == kind.group && resource.kind == kind.kind)
     };
@@ -24,7 +26,7 @@ pub fn of(chart: &Chart, project: &Project) -> Result<Vec<String>, String> {
     if list.as_array().is_none_or(Vec::is_empty) {
         return Ok(Vec::new());
     }
-    let text = yaml::emit_pretty(&(&list).into()).map_err(wrong)?;
+    let text = yaml::emit_pretty(&(&list).into()).map_err(|e| wrong(&e))?;
     Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect())
 }
 
@@ -62,7 +64,7 @@ mod tests {
         let mut chart = php();
         let annotations = chart.metadata.annotations.as_mut().unwrap();
         annotations.insert("tillerman.dev/depends-on".to_owned(), "- kind: Database".to_owned());
-        let error = of(&chart, &Project::new("shop", "example.com")).unwrap_err();
+        let error = of(&chart, &Project::new("shop", "example.com")).unwrap_err().to_string();
         assert_eq!(error, "php: annotation tillerman.dev/depends-on: an entry has neither name nor nameFrom");
     }
 }

@@ -15,12 +15,29 @@ pub mod project;
 pub mod sample;
 pub mod starter;
 
+use crate::template::yaml::{EmitError, YamlError};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, UndefinedBehavior, context};
 use project::{Project, ProjectResource};
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// Why a project, or a part of it, cannot be read or made, as a sentence.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ScaffoldError(String);
+
+macro_rules! sentences {
+    ($($cause:ty),+) => {$(
+        impl From<$cause> for ScaffoldError {
+            fn from(cause: $cause) -> Self {
+                Self(cause.to_string())
+            }
+        }
+    )+};
+}
+sentences!(&str, String, EmitError, YamlError);
 
 /// Files by their path in the project.
 pub type ProjectFiles = BTreeMap<String, Vec<u8>>;

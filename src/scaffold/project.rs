@@ -1,6 +1,7 @@
 //! The file PROJECT, in the format of operator-sdk's projects.
 
-use crate::template::yaml;
+use super::ScaffoldError;
+use crate::template::yaml::{self, EmitError};
 use serde_json::{Map, Value, json};
 
 /// The layout that operator-sdk gives projects of charts: its own commands work in the project too.
@@ -81,12 +82,12 @@ impl Project {
     ///
     /// # Errors
     /// The fault, in a sentence.
-    pub fn read(file: &str) -> Result<Self, String> {
-        let document = yaml::parse(file.as_bytes()).map_err(|e| e.to_string())?;
-        let Value::Object(mut fields) = document else { return Err("it is not a map".to_owned()) };
+    pub fn read(file: &str) -> Result<Self, ScaffoldError> {
+        let document = yaml::parse(file.as_bytes())?;
+        let Value::Object(mut fields) = document else { return Err("it is not a map".into()) };
         let version = fields.remove("version");
         if version.as_ref().and_then(Value::as_str) != Some(VERSION) {
-            return Err(format!("version is not {VERSION:?}"));
+            return Err(format!("version is not {VERSION:?}").into());
         }
         let layout = fields.remove("layout");
         let is_ours =
@@ -95,7 +96,7 @@ impl Project {
         let is_project =
             |layout: &Value| is_ours(layout) || layout.as_array().is_some_and(|all| all.iter().any(is_ours));
         if !layout.as_ref().is_some_and(is_project) {
-            return Err(format!("layout does not name {LAYOUT}: it is not a project of charts"));
+            return Err(format!("layout does not name {LAYOUT}: it is not a project of charts").into());
         }
         fields.remove("multigroup");
         let text = |value: Option<Value>| value.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -106,7 +107,7 @@ impl Project {
             ..Self::default()
         };
         if project.name.is_empty() {
-            return Err("projectName is missing".to_owned());
+            return Err("projectName is missing".into());
         }
         let resources = fields.remove("resources");
         let sources =
@@ -123,7 +124,7 @@ impl Project {
                 source: None,
             };
             if read.kind.is_empty() || read.version.is_empty() {
-                return Err("an entry of resources has no kind or no version".to_owned());
+                return Err("an entry of resources has no kind or no version".into());
             }
             let key = read.kind.clone();
             let source = sources.iter().filter_map(|all| all["charts"].as_array()).flatten().find(|source| {
@@ -157,7 +158,7 @@ impl Project {
     ///
     /// # Errors
     /// If a text cannot be written as YAML.
-    pub fn write(&self, new_head: &str) -> Result<String, String> {
+    pub fn write(&self, new_head: &str) -> Result<String, EmitError> {
         let mut fields = self.rest.clone();
         fields.insert("domain".into(), json!(self.domain));
         fields.insert("layout".into(), json!([LAYOUT]));
@@ -297,7 +298,7 @@ mod tests {
             ),
             ("version: \"3\"\nlayout: [helm.sdk.operatorframework.io/v1]", "projectName is missing"),
         ] {
-            assert_eq!(Project::read(text).unwrap_err(), why);
+            assert_eq!(Project::read(text).unwrap_err().to_string(), why);
         }
     }
 }

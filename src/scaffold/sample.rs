@@ -2,7 +2,7 @@
 
 use super::Api;
 use crate::chart::{Chart, Values};
-use crate::template::yaml;
+use crate::template::yaml::{self, EmitError};
 use std::fmt::Write as _;
 
 /// A line of values.yaml that is longer is cut: it is there to be read.
@@ -13,7 +13,7 @@ const WIDEST: usize = 400;
 ///
 /// # Errors
 /// If a value cannot be written as YAML.
-pub fn of(api: &Api, chart: &Chart, spec: &Values, from: Option<&str>) -> Result<Vec<u8>, String> {
+pub fn of(api: &Api, chart: &Chart, spec: &Values, from: Option<&str>) -> Result<Vec<u8>, EmitError> {
     let mut out = format!(
         "apiVersion: {}/{}\nkind: {}\nmetadata:\n  name: {}-sample\n",
         api.group,

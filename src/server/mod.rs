@@ -53,14 +53,19 @@ pub async fn serve_metrics(listener: TcpListener, metrics: Arc<Metrics>, securit
     connections::serve(listener, service, app, stop).await;
 }
 
+/// A text that is not an address to listen on.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid address {0:?}: expected HOST:PORT, :PORT or 0")]
+pub struct ListenError(String);
+
 /// Parses an address as controller-runtime does: `:8080`, `127.0.0.1:8080`; `0` disables the server.
-pub fn parse_address(text: &str) -> Result<Option<SocketAddr>, String> {
+pub fn parse_address(text: &str) -> Result<Option<SocketAddr>, ListenError> {
     if text == "0" || text.is_empty() {
         return Ok(None);
     }
     let full =
         if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.replacen("localhost", "127.0.0.1", 1) };
-    full.parse().map(Some).map_err(|_| format!("invalid address {text:?}: expected HOST:PORT, :PORT or 0"))
+    full.parse().map(Some).map_err(|_| ListenError(text.to_owned()))
 }
 
 async fn readyz(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -14,20 +14,43 @@ use tokio_util::sync::CancellationToken;
 /// How often the certificate's files are read again.
 const REREAD: Duration = Duration::from_secs(60);
 
+/// Why the server cannot use a certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerCertificateError {
+    /// The chain is not PEM.
+    #[error("the certificate cannot be read: {0}")]
+    Chain(pem::Error),
+    /// The key is not PEM.
+    #[error("the key cannot be read: {0}")]
+    Key(pem::Error),
+    /// The two do not belong together.
+    #[error("the certificate does not match the key: {0}")]
+    Pair(#[from] rustls::Error),
+    /// The files of a folder cannot be used.
+    #[error("{folder}: {error}")]
+    Folder {
+        /// Their folder.
+        folder: String,
+        /// Why.
+        error: Box<Self>,
+    },
+}
+
 /// The server's certificate, which can be replaced.
 #[derive(Debug)]
 pub struct Certificate(RwLock<Arc<CertifiedKey>>);
 
 impl Certificate {
     /// Reads PEM texts: a chain and its key.
-    pub fn new(chain: &[u8], key: &[u8]) -> Result<Arc<Self>, String> {
+    pub fn new(chain: &[u8], key: &[u8]) -> Result<Arc<Self>, ServerCertificateError> {
         Ok(Arc::new(Self(RwLock::new(Arc::new(certified(chain, key)?)))))
     }
 
     /// Reads `tls.crt` and `tls.key` in a folder; `None` unless both exist.
-    pub fn read(folder: &Path) -> Option<Result<Arc<Self>, String>> {
+    pub fn read(folder: &Path) -> Option<Result<Arc<Self>, ServerCertificateError>> {
         let (chain, key) = files(folder)?;
-        Some(Self::new(&chain, &key).map_err(|e| format!("{}: {e}", folder.display())))
+        let wrong = |e| ServerCertificateError::Folder { folder: folder.display().to_string(), error: Box::new(e) };
+        Some(Self::new(&chain, &key).map_err(wrong))
     }
 
     /// Follows changes of the files in a folder until cancelled. Ignores a new pair that cannot be used.
@@ -71,10 +94,10 @@ fn files(folder: &Path) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((std::fs::read(folder.join("tls.crt")).ok()?, std::fs::read(folder.join("tls.key")).ok()?))
 }
 
-fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
+fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, ServerCertificateError> {
     let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
-    let chain = chain.map_err(|e| format!("the certificate cannot be read: {e}"))?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| format!("the key cannot be read: {e}"))?;
+    let chain = chain.map_err(ServerCertificateError::Chain)?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(ServerCertificateError::Key)?;
     let provider = rustls::crypto::ring::default_provider();
-    CertifiedKey::from_der(chain, key, &provider).map_err(|e| format!("the certificate does not match the key: {e}"))
+    Ok(CertifiedKey::from_der(chain, key, &provider)?)
 }

@@ -18,17 +18,19 @@ const LONGEST: usize = 4096;
 /// The parameter of the link that has the token.
 pub const TOKEN: &str = "token";
 
+/// The operating system has no randomness.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read random bytes: {0}")]
+pub struct RandomError(#[from] getrandom::Error);
+
 /// A random text that opens the pages. It is never printed with `{:?}`.
 pub struct PageSecret(String);
 
 impl PageSecret {
     /// A new one.
-    ///
-    /// # Errors
-    /// The operating system has no randomness.
-    pub fn random() -> Result<Self, String> {
+    pub fn random() -> Result<Self, RandomError> {
         let mut bytes = [0_u8; RANDOM];
-        getrandom::fill(&mut bytes).map_err(|e| format!("cannot read random bytes: {e}"))?;
+        getrandom::fill(&mut bytes)?;
         Ok(Self(data_encoding::BASE64URL_NOPAD.encode(&bytes)))
     }
 
@@ -81,10 +83,7 @@ pub struct Door {
 
 impl Door {
     /// A door with new secrets, for a server that listens on an address.
-    ///
-    /// # Errors
-    /// The operating system has no randomness.
-    pub fn new(address: SocketAddr) -> Result<Self, String> {
+    pub fn new(address: SocketAddr) -> Result<Self, RandomError> {
         Ok(Self { address, link: PageSecret::random()?, session: PageSecret::random()? })
     }
 

@@ -23,7 +23,7 @@ use super::access::{Access, Asked, Door, TOKEN};
 use super::address::{Route, Subject, parameters};
 use super::fleet::FleetFilter;
 use super::pages::{ICON, Pages, SCRIPT, STYLE};
-use super::source::PageSource;
+use super::source::{PageError, PageSource};
 use crate::server::connections::{self, Service, pieces};
 
 /// Scripts, styles, images and requests come from this program alone, and nothing is written into a page.
@@ -92,10 +92,10 @@ impl<S: PageSource> Site<S> {
         }
     }
 
-    fn html<T>(&self, data: Result<T, String>, page: impl FnOnce(T) -> String) -> Reply {
+    fn html<T>(&self, data: Result<T, PageError>, page: impl FnOnce(T) -> String) -> Reply {
         match data {
             Ok(data) => Reply { status: 200, kind: HTML, body: whole(page(data)), cookie: None },
-            Err(why) => self.message(502, &why),
+            Err(why) => self.message(502, &why.0),
         }
     }
 
@@ -111,7 +111,7 @@ impl<S: PageSource> Site<S> {
                 let body = Body::from_stream(messages(changes, seen));
                 Reply { status: 200, kind: "text/event-stream", body, cookie: None }
             }
-            Err(why) => self.message(502, &why),
+            Err(why) => self.message(502, &why.0),
         }
     }
 

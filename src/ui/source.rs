@@ -9,8 +9,19 @@ use tokio::sync::watch::Receiver;
 
 use super::address::{ReleaseName, ReleaseScreen, Subject};
 
-/// An answer, or a sentence that says why there is none.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
+/// Why a page cannot be shown, as a sentence.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PageError(pub String);
+
+impl From<String> for PageError {
+    fn from(sentence: String) -> Self {
+        Self(sentence)
+    }
+}
+
+/// An answer, or why there is none.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, PageError>> + Send + 'a>>;
 
 /// All releases.
 #[derive(Clone, Debug, Default)]

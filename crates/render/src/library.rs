@@ -67,7 +67,7 @@ impl<'c> Renderer<'c> {
     /// # Errors
     /// [`ValuesError::Argument`] for an argument that cannot be read.
     pub fn set(mut self, argument: &str) -> Result<Self, ValuesError> {
-        strvals::apply(argument, &mut self.values, &Mode::Typed).map_err(ValuesError::Argument)?;
+        strvals::apply(argument, &mut self.values, &Mode::Typed)?;
         Ok(self)
     }
 

@@ -4,7 +4,7 @@ use super::{Messages, SourceError, fail, logged};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use tillerman_render::chart::{Metadata, field};
+use tillerman_render::chart::{Metadata, MetadataError, field};
 use tillerman_render::template::version::{Constraints, Version};
 use tillerman_render::template::yaml;
 
@@ -126,17 +126,17 @@ fn read_versions(
         }
         match metadata.validate() {
             // Some repositories leave out the alias of dependencies.
-            Err(e) if !e.starts_with("validation: more than one dependency with name or alias") => {
+            Ok(()) | Err(MetadataError::Twice(_)) => {}
+            Err(e) => {
                 (messages.warn)(&format!(
                     "level=WARN msg=\"skipping loading invalid entry for chart\" name={} version={} source={} error={}\n",
                     logged(name),
                     logged(&metadata.version),
                     logged(source),
-                    logged(&e)
+                    logged(&e.to_string())
                 ));
                 continue;
             }
-            _ => {}
         }
         let text = |key: &str| field(fields, key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let urls = field(fields, "urls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -24,18 +24,25 @@ pub mod tls;
 
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
-use tillerman_render::chart::go_io;
+use tillerman_render::chart::{LoadError, MetadataError, go_io};
+use tillerman_render::template::functions::json::JsonError;
+use tillerman_render::template::yaml::EmitError;
 
 /// Why a chart could not be fetched; the text is Helm's where Helm has one.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct SourceError(pub String);
 
-impl From<tillerman_render::chart::LoadError> for SourceError {
-    fn from(e: tillerman_render::chart::LoadError) -> Self {
-        Self(e.0)
-    }
+macro_rules! texts {
+    ($($cause:ty),+) => {$(
+        impl From<$cause> for SourceError {
+            fn from(cause: $cause) -> Self {
+                Self(cause.to_string())
+            }
+        }
+    )+};
 }
+texts!(EmitError, JsonError, LoadError, MetadataError);
 
 /// Fails with a text.
 fn fail<T>(text: impl Into<String>) -> Result<T, SourceError> {

@@ -300,7 +300,7 @@ fn public(key: PublicOrSecret) -> SignedPublicKey {
 }
 
 /// The OpenPGP keys of a keybox (`kbx/keybox-blob.c` of GnuPG), one after the other.
-fn keybox(data: &[u8]) -> Result<Vec<u8>, String> {
+fn keybox(data: &[u8]) -> Result<Vec<u8>, SourceError> {
     let number = |at: &[u8]| at.first_chunk::<4>().map_or(0, |b| u32::from_be_bytes(*b) as usize);
     let mut keys = Vec::new();
     let mut offset = 0;
@@ -308,7 +308,7 @@ fn keybox(data: &[u8]) -> Result<Vec<u8>, String> {
         let rest = &data[offset..];
         let length = number(rest);
         if length < 5 || length > rest.len() {
-            return Err(format!("invalid blob length {length} at offset {offset}"));
+            return fail(format!("invalid blob length {length} at offset {offset}"));
         }
         let blob = &rest[..length];
         let (openpgp, ephemeral) = (blob[4] == 2, blob.get(7).is_some_and(|flags| flags & 2 != 0));
@@ -317,14 +317,15 @@ fn keybox(data: &[u8]) -> Result<Vec<u8>, String> {
                 let (start, size) = (number(header), number(&header[4..]));
                 blob.get(start..start.checked_add(size)?)
             });
-            let block = block.ok_or_else(|| format!("OpenPGP blob at offset {offset} has an out-of-range keyblock"))?;
+            let block = block
+                .ok_or_else(|| SourceError(format!("OpenPGP blob at offset {offset} has an out-of-range keyblock")))?;
             if !ephemeral {
                 keys.extend_from_slice(block);
             }
         }
         offset += length;
     }
-    if keys.is_empty() { Err("keybox contains no OpenPGP keys".into()) } else { Ok(keys) }
+    if keys.is_empty() { fail("keybox contains no OpenPGP keys") } else { Ok(keys) }
 }
 
 #[cfg(test)]
@@ -333,8 +334,8 @@ mod tests {
 
     #[test]
     fn a_broken_keybox_is_an_error_and_no_panic() {
-        assert!(keybox(&[0, 0, 0, 4, 1]).unwrap_err().contains("invalid blob length"));
-        assert!(keybox(&[0, 0, 0, 9, 2, 1, 0, 0, 0]).unwrap_err().contains("out-of-range"));
+        assert!(keybox(&[0, 0, 0, 4, 1]).unwrap_err().0.contains("invalid blob length"));
+        assert!(keybox(&[0, 0, 0, 9, 2, 1, 0, 0, 0]).unwrap_err().0.contains("out-of-range"));
         let mut blob = vec![0, 0, 0, 18, 2, 1, 0, 0, 0, 0, 0, 16, 0, 0, 0, 2, 7, 8];
         assert_eq!(keybox(&blob).unwrap(), [7, 8]);
         blob[15] = 3;

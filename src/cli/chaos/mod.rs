@@ -13,7 +13,7 @@ use crate::chaos::plan::{FaultKind, Level, Plan};
 use crate::chaos::reach::{Named, Reach};
 use crate::chaos::run::ChaosRun;
 use crate::cli::common::cluster_args::ClusterArgs;
-use crate::cli::common::error::CliError;
+use crate::cli::common::error::{CliError, FlagError};
 use crate::cli::common::server::Server;
 use crate::cli::common::signals::asked_to_end;
 
@@ -71,7 +71,7 @@ pub(super) struct ChaosArgs {
     history: Option<PathBuf>,
 }
 
-fn operator(text: &str) -> Result<(String, String), String> {
+fn operator(text: &str) -> Result<(String, String), FlagError> {
     let (namespace, selector) = text.split_once('/').ok_or("it is NAMESPACE/SELECTOR")?;
     if namespace.is_empty() || selector.is_empty() {
         return Err("it is NAMESPACE/SELECTOR".into());
@@ -91,17 +91,17 @@ pub(super) fn run(args: &ChaosArgs) -> Result<(), CliError> {
     let server = Server::connect(&args.cluster)?;
     let namespace = args.cluster.namespace();
     server.block_on(async |cluster, _| {
-        let hand = Hand::new(cluster.client(), &namespace, name, args.operator.clone()).await.map_err(CliError)?;
-        let size = hand.size().await.map_err(CliError)?;
-        let by_policy = hand.parts_by_policy().await.map_err(CliError)?;
+        let hand = Hand::new(cluster.client(), &namespace, name, args.operator.clone()).await?;
+        let size = hand.size().await?;
+        let by_policy = hand.parts_by_policy().await?;
         let fills = !by_policy && hand.check_volumes().await.is_ok();
         let kinds =
             if args.faults.is_empty() { default_faults(args, !by_policy, fills, size) } else { args.faults.clone() };
-        hand.check(&kinds).await.map_err(CliError)?;
+        hand.check(&kinds).await?;
         let named = Named { tls: args.client_tls_secret.clone(), user: args.auth_secret.clone() };
-        let reach = Reach::new(&cluster.client(), &namespace, name, named, OPERATION).await.map_err(CliError)?;
+        let reach = Reach::new(&cluster.client(), &namespace, name, named, OPERATION).await?;
         let seed = args.seed.unwrap_or_else(random);
-        let plan = Plan::new(seed, args.level, &kinds, size, args.operator.is_some()).map_err(CliError)?;
+        let plan = Plan::new(seed, args.level, &kinds, size, args.operator.is_some())?;
         println!("seed {seed}");
         if by_policy && kinds.contains(&FaultKind::Partition) {
             println!("network policies separate the members: it is not known whether the network plugin enforces them");
@@ -121,12 +121,12 @@ pub(super) fn run(args: &ChaosArgs) -> Result<(), CliError> {
             seed,
         };
         let interrupted = asked_to_end().map_err(CliError::new)?;
-        let report = run.run(interrupted, |line| println!("{line}")).await.map_err(CliError)?;
+        let report = run.run(interrupted, |line| println!("{line}")).await?;
         let written = history::write(&report.recorded.entries, BufWriter::new(file));
         written.map_err(|e| CliError(format!("{}: {e}", path.display())))?;
         print!("{}", report::text(&report, name));
         println!("the history is in {}", path.display());
-        report::verdict(&report).map_err(CliError)
+        report::verdict(&report)
     })
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::chaos::history::Availability;
 use crate::chaos::run::ChaosReport;
+use crate::cli::common::error::CliError;
 
 /// How writes fared, all in all and with each fault.
 pub(super) fn text(report: &ChaosReport, name: &str) -> String {
@@ -28,7 +29,7 @@ fn counts(seen: &Availability) -> String {
 }
 
 /// Whether all is as it should be.
-pub(super) fn verdict(report: &ChaosReport) -> Result<(), String> {
+pub(super) fn verdict(report: &ChaosReport) -> Result<(), CliError> {
     let mut wrong = report.trouble.clone();
     match report.recorded.lost.as_slice() {
         [] => {}
@@ -37,7 +38,7 @@ pub(super) fn verdict(report: &ChaosReport) -> Result<(), String> {
     if report.total.acknowledged == 0 {
         wrong.push("no write was acknowledged".into());
     }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    if wrong.is_empty() { Ok(()) } else { Err(CliError(wrong.join("; "))) }
 }
 
 #[cfg(test)]
@@ -66,6 +67,6 @@ mod tests {
         report.recorded.lost.push("a/1".into());
         assert_eq!(verdict(&report), Err("not well; acknowledged writes are lost, such as a/1".into()));
         let silent = ChaosReport { total: Availability::default(), trouble: Vec::new(), ..report };
-        assert!(verdict(&silent).unwrap_err().contains("no write"));
+        assert!(verdict(&silent).unwrap_err().0.contains("no write"));
     }
 }

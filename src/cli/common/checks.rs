@@ -10,6 +10,7 @@ use super::kinds;
 use super::line::line;
 use super::values_files;
 use crate::chart;
+use crate::cli::common::error::CliError;
 use crate::cluster::client::{Cluster, Conflicts};
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::crd;
@@ -182,9 +183,9 @@ async fn definitions(
 }
 
 /// Compares the definition of a kind with the one that its chart makes; what to do where they differ.
-async fn against_chart(kind: &Kind, resource: &Resource, cluster: &Cluster) -> Result<Option<String>, String> {
-    let ChartRef::Path(path) = &kind.chart else { return Err("the chart is not fetched here".to_owned()) };
-    let chart = chart::load(path).map_err(|e| e.to_string())?;
+async fn against_chart(kind: &Kind, resource: &Resource, cluster: &Cluster) -> Result<Option<String>, CliError> {
+    let ChartRef::Path(path) = &kind.chart else { return Err("the chart is not fetched here".into()) };
+    let chart = chart::load(path).map_err(CliError::new)?;
     let crds = Resource::crds();
     let name = format!("{}.{}", resource.plural, kind.gvk.group);
     let id = ObjectId { gvk: crds.gvk.clone(), namespace: None, name: name.as_str().into() };

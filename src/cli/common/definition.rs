@@ -16,7 +16,7 @@ pub fn definition(
 ) -> Result<String, CliError> {
     let fields = typed::of_chart(chart);
     let known = fields.as_deref().unwrap_or_default();
-    let made = crd::of_chart(chart, names, settings, evidence, known).map_err(CliError)?;
+    let made = crd::of_chart(chart, names, settings, evidence, known)?;
     Ok(remarks(&made, fields.err()) + &as_yaml(&made.definition)?)
 }
 

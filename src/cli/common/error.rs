@@ -1,9 +1,14 @@
-//! The error of a command.
+//! The errors of commands.
 
+use crate::chaos::ChaosError;
+use crate::crd::CrdError;
+use crate::lint::LintError;
+use crate::scaffold::ScaffoldError;
 use crate::source::SourceError;
+use crate::template::yaml::EmitError;
 
 /// An error to be printed after `Error: `.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CliError(pub String);
 
@@ -14,8 +19,19 @@ impl CliError {
     }
 }
 
-impl From<SourceError> for CliError {
-    fn from(e: SourceError) -> Self {
-        Self(e.0)
-    }
+/// Why a flag does not take a text as its value.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FlagError(pub String);
+
+macro_rules! texts {
+    ($error:ty: $($cause:ty),+) => {$(
+        impl From<$cause> for $error {
+            fn from(cause: $cause) -> Self {
+                Self(cause.to_string())
+            }
+        }
+    )+};
 }
+texts!(CliError: &str, String, ChaosError, CrdError, EmitError, LintError, ScaffoldError, SourceError);
+texts!(FlagError: &str, String);

@@ -31,14 +31,14 @@ impl Server {
         })
     }
 
-    fn try_connect(args: &ClusterArgs) -> Result<Self, String> {
+    fn try_connect(args: &ClusterArgs) -> Result<Self, CliError> {
         // Another provider that is installed already serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|e| e.to_string())?;
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(CliError::new)?;
         let config = runtime.block_on(config(args))?;
         let link = format!("{}/version", config.cluster_url.to_string().trim_end_matches('/'));
         let guard = runtime.enter();
-        let cluster = Cluster::of_command(config.clone()).map_err(|e| e.to_string())?;
+        let cluster = Cluster::of_command(config.clone()).map_err(CliError::new)?;
         drop(guard);
         runtime.block_on(reach(&cluster, &link))?;
         let discovery = Arc::new(Discovery::new(cluster.clone()));
@@ -73,7 +73,7 @@ impl Server {
 }
 
 /// Reads the kubeconfigs as kubectl does, with the flags over them.
-async fn config(args: &ClusterArgs) -> Result<Config, String> {
+async fn config(args: &ClusterArgs) -> Result<Config, CliError> {
     let given = |value: &Option<String>| value.clone().filter(|v| !v.is_empty());
     if let Some(path) = args.explicit() {
         std::fs::metadata(path).map_err(|e| format!("stat {}: {}", path.display(), crate::chart::go_io(&e)))?;
@@ -122,7 +122,7 @@ fn in_yaml(text: &str) -> &str {
 }
 
 /// Puts the flag's certificates in place of those of the context.
-fn trust(config: &mut Kubeconfig, file: &str, context: Option<&str>) -> Result<(), String> {
+fn trust(config: &mut Kubeconfig, file: &str, context: Option<&str>) -> Result<(), CliError> {
     let name = context.or(config.current_context.as_deref()).unwrap_or_default();
     let context = config.contexts.iter().find(|c| c.name == name).and_then(|c| c.context.clone());
     let cluster = context.map(|context| context.cluster).unwrap_or_default();
@@ -155,15 +155,15 @@ fn act_as(user: &mut AuthInfo, args: &ClusterArgs) {
 }
 
 /// Asks for the version.
-async fn reach(cluster: &Cluster, link: &str) -> Result<(), String> {
-    let request = http::Request::get("/version").body(Vec::new()).map_err(|e| e.to_string())?;
+async fn reach(cluster: &Cluster, link: &str) -> Result<(), CliError> {
+    let request = http::Request::get("/version").body(Vec::new()).map_err(CliError::new)?;
     match cluster.client().request::<Json>(request).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 401 => {
             Err("the server has asked for the client to provide credentials".into())
         }
-        Err(kube::Error::Api(status)) => Err(status.message.clone()),
-        Err(other) => Err(format!("Get {}: {}", quoted(link.as_bytes()), transport(&other, link))),
+        Err(kube::Error::Api(status)) => Err(CliError(status.message.clone())),
+        Err(other) => Err(format!("Get {}: {}", quoted(link.as_bytes()), transport(&other, link)).into()),
     }
 }
 

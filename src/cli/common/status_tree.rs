@@ -19,7 +19,7 @@ use crate::plan::reasons::{Polarity, polarity};
 use crate::release::status_fields::RESERVED;
 
 /// Pods by kind, namespace and name of their workload; or why they are unknown.
-type Pods = BTreeMap<(String, String, String), Result<Vec<Value>, String>>;
+type Pods = BTreeMap<(String, String, String), Result<Vec<Value>, ApiError>>;
 
 /// Kind, namespace and name of the workloads of a custom resource that have pods.
 fn workloads(cr: &Value) -> Vec<(&str, String, String)> {
@@ -43,7 +43,6 @@ pub async fn tree_of(cr: &Value, cluster: &Cluster) -> TreeNode {
     let mut pods = Pods::new();
     for (kind, namespace, name) in workloads(cr) {
         let found = pods_of(kind, &namespace, &name, cluster).await;
-        let found = found.map_err(|e| e.to_string());
         pods.insert((kind.to_owned(), namespace, name), found);
     }
     tree(cr, &pods)
@@ -187,7 +186,7 @@ fn object(resource: &Value, of_release: &str, pods: &Pods) -> TreeNode {
     let namespace = if own.is_empty() { of_release } else { own };
     match pods.get(&(kind.to_owned(), namespace.to_owned(), name.to_owned())) {
         Some(Ok(pods)) => node.below = pods.iter().map(pod).collect(),
-        Some(Err(why)) => node.below.push(TreeNode::new("pods", "Unknown", why.as_str())),
+        Some(Err(why)) => node.below.push(TreeNode::new("pods", "Unknown", why.to_string())),
         None => {}
     }
     node

@@ -38,7 +38,7 @@ impl ValueArgs {
     pub fn merge(&self) -> Result<Values, CliError> {
         let mut all = Values::new();
         for path in &self.files {
-            let data = read(path).map_err(CliError)?;
+            let data = read(path)?;
             let file = values::load(&data).map_err(|e| CliError(format!("failed to parse {path}: {e}")))?;
             values::merge(&mut all, file);
         }
@@ -53,7 +53,11 @@ impl ValueArgs {
                     .map_err(|_| CliError(format!("failed parsing --set-json data {text}")))?;
             }
         }
-        let contents = |path: &str| read(path).map(|data| String::from_utf8_lossy(&data).into_owned());
+        let contents = |path: &str| {
+            read(path)
+                .map(|data| String::from_utf8_lossy(&data).into_owned())
+                .map_err(|e| values::ValuesError::Argument(e.0))
+        };
         for (flag, texts, mode) in [
             ("--set", &self.set, Mode::Typed),
             ("--set-string", &self.set_string, Mode::Text),
@@ -117,15 +121,14 @@ fn is_link(path: &str) -> bool {
     matches!(link::scheme(path).as_str(), "http" | "https")
 }
 
-fn read(path: &str) -> Result<Vec<u8>, String> {
+fn read(path: &str) -> Result<Vec<u8>, CliError> {
     if path.trim() == "-" {
         let mut data = Vec::new();
-        return std::io::stdin().read_to_end(&mut data).map(|_| data).map_err(|e| e.to_string());
+        return std::io::stdin().read_to_end(&mut data).map(|_| data).map_err(CliError::new);
     }
     // Helm takes no other scheme for a link, but for a file.
     if is_link(path) {
-        let fetched = Client::new(&Tls::default()).and_then(|client| client.get(path, None, None, LIMIT));
-        return fetched.map_err(|e| e.0);
+        return Ok(Client::new(&Tls::default())?.get(path, None, None, LIMIT)?);
     }
-    std::fs::read(path).map_err(|e| format!("open {path}: {}", go_io(&e)))
+    std::fs::read(path).map_err(|e| CliError(format!("open {path}: {}", go_io(&e))))
 }

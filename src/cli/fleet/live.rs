@@ -27,12 +27,12 @@ pub fn save(args: &FleetArgs, file: &Path) -> Result<usize, CliError> {
     let (mut now, capabilities) = listed(&Sides::load(args)?, args)?;
     let head = json!({"apiVersion": SAVED_API_VERSION, "kind": SAVED_KIND, "metadata": {"name": "fleet"}, "kubeVersion": capabilities.kube_version,
         "apiVersions": capabilities.api_versions});
-    let mut text = yaml::of_json(&head).map_err(CliError)?;
+    let mut text = yaml::of_json(&head)?;
     for cr in &mut now {
         // kubectl keeps the whole object there once more.
         cr.annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
         text.push_str("---\n");
-        text.push_str(&yaml::of_json(&cr.object()).map_err(CliError)?);
+        text.push_str(&yaml::of_json(&cr.object())?);
     }
     let mut options = File::options();
     options.write(true).create(true).truncate(true);

@@ -203,7 +203,7 @@ fn of_watches(file: &Path) -> Result<Vec<Arc<FleetKind>>, CliError> {
     let folder = std::path::absolute(file).map_err(|e| wrong(e.to_string()))?;
     let folder: PathBuf = folder.parent().map(Path::to_owned).unwrap_or_default();
     if text.contains(&format!("kind: {KIND}")) {
-        return of_definitions(parse_manifest(&text).map_err(&wrong)?, &folder).map_err(&wrong);
+        return of_definitions(parse_manifest(&text).map_err(&wrong)?, &folder).map_err(|e| wrong(e.0));
     }
     let parse = |base: &Path| watches::parse(&text, base).map_err(|e| wrong(e.to_string()));
     let mut watches = parse(&folder)?;
@@ -220,37 +220,37 @@ fn of_watches(file: &Path) -> Result<Vec<Arc<FleetKind>>, CliError> {
 }
 
 /// The kinds of the `ChartDefinition`s among these objects, with their charts.
-fn of_definitions(objects: Vec<Object>, folder: &Path) -> Result<Vec<Arc<FleetKind>>, String> {
+fn of_definitions(objects: Vec<Object>, folder: &Path) -> Result<Vec<Arc<FleetKind>>, CliError> {
     let wanted = definition::gvk().kind_group();
     let definitions = objects.into_iter().filter(|object| object.gvk.kind_group() == wanted);
     definitions
         .map(|object| {
-            let named = |why: String| format!("{KIND} {}: {why}", object.name);
+            let named = |why: String| CliError(format!("{KIND} {}: {why}", object.name));
             let spec = Spec::read(&Value::Object(object.body.clone())).map_err(named)?;
-            let chart = chart_of_definition(&spec, folder).map_err(named)?;
+            let chart = chart_of_definition(&spec, folder).map_err(|e| named(e.0))?;
             let kind = spec.names(&chart).and_then(|names| spec.kind(&names, folder)).map_err(named)?;
             Ok(FleetKind::new(kind, chart))
         })
         .collect()
 }
 
-fn chart_of_definition(spec: &Spec, folder: &Path) -> Result<Chart, String> {
+fn chart_of_definition(spec: &Spec, folder: &Path) -> Result<Chart, CliError> {
     let elsewhere =
-        |what: &str| Err(format!("its chart {what} of the cluster; compare it with --chart and --then-chart"));
+        |what: &str| Err(format!("its chart {what} of the cluster; compare it with --chart and --then-chart").into());
     let place = match spec.place(folder)? {
         // As for a watches file.
-        ChartPlace::Path(path) if !path.exists() => spec.place(&std::env::current_dir().map_err(|e| e.to_string())?)?,
+        ChartPlace::Path(path) if !path.exists() => spec.place(&std::env::current_dir().map_err(CliError::new)?)?,
         place => place,
     };
     match place {
-        ChartPlace::Path(path) => read(&ChartRef::Path(path), &Proof::default()),
+        ChartPlace::Path(path) => Ok(read(&ChartRef::Path(path), &Proof::default())?),
         ChartPlace::ConfigMap(..) => elsewhere("is in a ConfigMap"),
         ChartPlace::Fetched(fetched) if fetched.credentials.is_some() || fetched.keyring.is_some() => {
             elsewhere("needs a login or keys")
         }
         ChartPlace::Fetched(Fetched { chart, repository, version, proof, .. }) => {
             let wanted = WantedChart { chart, repo: repository, version };
-            fetch_chart(&wanted, &proof, &Credentials::default())
+            Ok(fetch_chart(&wanted, &proof, &Credentials::default())?)
         }
     }
 }

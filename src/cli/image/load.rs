@@ -1,7 +1,7 @@
 //! Loads an image with the programs that do so: each gets an archive.
 
 use super::write::{Scratch, docker_archive, file};
-use crate::cli::common::error::CliError;
+use crate::cli::common::error::{CliError, FlagError};
 use crate::cli::common::streams::print_error;
 use crate::image::Images;
 use crate::image::archive::oci_archive;
@@ -95,18 +95,18 @@ impl std::fmt::Debug for LoadTarget {
 }
 
 impl std::str::FromStr for LoadTarget {
-    type Err = String;
+    type Err = FlagError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, FlagError> {
         let (kind, name) = text.split_once(':').map_or((text, None), |(kind, name)| (kind, Some(name)));
         let Some(loader) = LOADERS.iter().find(|loader| loader.name == kind) else {
             let names: Vec<&str> = LOADERS.iter().map(|loader| loader.name).collect();
-            return Err(format!("it must be one of {}", names.join(", ")));
+            return Err(format!("it must be one of {}", names.join(", ")).into());
         };
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         match name {
             Some(name) if name.is_empty() || name.starts_with('-') || !name.chars().all(fits) => {
-                Err("the name after : has letters, digits, -, _ and .".to_owned())
+                Err("the name after : has letters, digits, -, _ and .".into())
             }
             name => Ok(Self { loader, name: name.map(str::to_owned) }),
         }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_target_that_is_none_is_refused() {
-        let message = |text: &str| text.parse::<LoadTarget>().unwrap_err();
+        let message = |text: &str| text.parse::<LoadTarget>().unwrap_err().0;
         assert_eq!(message("k3s"), "it must be one of kind, containerd, docker, podman, nerdctl, minikube");
         for text in ["kind:", "kind:--all", "kind:a b"] {
             assert!(message(text).starts_with("the name after"));

@@ -5,7 +5,7 @@ mod push;
 mod write;
 
 use crate::cli::common::chart_server::ServerArgs;
-use crate::cli::common::error::CliError;
+use crate::cli::common::error::{CliError, FlagError};
 use crate::cli::common::installable::installable;
 use crate::cli::common::signing::{SigningArgs, read};
 use crate::cli::common::streams::{print, print_error};
@@ -95,12 +95,12 @@ impl From<ImageError> for CliError {
 }
 
 /// A label of the command line.
-fn label(text: &str) -> Result<(String, String), String> {
+fn label(text: &str) -> Result<(String, String), FlagError> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() && !key.contains(|c: char| c.is_control() || c.is_whitespace()) => {
             Ok((key.to_owned(), value.to_owned()))
         }
-        _ => Err("it is not KEY=VALUE".to_owned()),
+        _ => Err("it is not KEY=VALUE".into()),
     }
 }
 

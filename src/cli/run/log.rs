@@ -7,6 +7,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use super::trace::Traces;
+use crate::cli::common::error::FlagError;
 
 /// The settings of zap's flags.
 #[derive(Debug, clap::Args)]
@@ -29,23 +30,23 @@ pub(super) struct LogArgs {
     zap_time_encoding: Time,
 }
 
-fn one_of(text: &str, known: &[&str], what: &str) -> Result<String, String> {
+fn one_of(text: &str, known: &[&str], what: &str) -> Result<String, FlagError> {
     let lower = text.to_lowercase();
-    if known.contains(&lower.as_str()) { Ok(lower) } else { Err(format!("invalid {what} {text:?}")) }
+    if known.contains(&lower.as_str()) { Ok(lower) } else { Err(format!("invalid {what} {text:?}").into()) }
 }
 
-fn encoder(text: &str) -> Result<String, String> {
+fn encoder(text: &str) -> Result<String, FlagError> {
     one_of(text, &["", "json", "console"], "encoder value")
 }
 
-fn level(text: &str) -> Result<String, String> {
+fn level(text: &str) -> Result<String, FlagError> {
     match text.parse::<u32>() {
         Ok(_) => Ok(text.to_owned()),
         Err(_) => one_of(text, &["", "debug", "info", "warn", "error", "panic"], "log level"),
     }
 }
 
-fn stack_level(text: &str) -> Result<String, String> {
+fn stack_level(text: &str) -> Result<String, FlagError> {
     one_of(text, &["", "info", "error", "panic"], "stacktrace level")
 }
 
@@ -61,7 +62,7 @@ enum Time {
 }
 
 impl Time {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, FlagError> {
         Ok(match text.to_lowercase().as_str() {
             "epoch" => Self::Epoch,
             "millis" => Self::Millis,
@@ -69,7 +70,7 @@ impl Time {
             "iso8601" => Self::Iso8601,
             "rfc3339" => Self::Rfc3339,
             "rfc3339nano" | "" => Self::Rfc3339Nano,
-            _ => return Err(format!("invalid time encoding {text:?}")),
+            _ => return Err(format!("invalid time encoding {text:?}").into()),
         })
     }
 

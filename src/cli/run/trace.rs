@@ -17,6 +17,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::cli::common::error::CliError;
 use crate::source::http::{Client, SMALL_LIMIT, Tls};
 use crate::telemetry::spans;
 
@@ -32,7 +33,7 @@ pub(super) struct Traces(SdkTracerProvider);
 
 impl Traces {
     /// As the environment says: `None` when it does not request traces; an error names the unsupported request.
-    pub(super) fn from_env(service: &str) -> Result<Option<Self>, String> {
+    pub(super) fn from_env(service: &str) -> Result<Option<Self>, CliError> {
         let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         if !is_asked(env)? {
             return Ok(None);
@@ -48,12 +49,12 @@ impl Traces {
             ca_file: file("CERTIFICATE"),
             insecure: false,
         };
-        let client = Client::new(&tls).map_err(|e| e.0)?;
+        let client = Client::new(&tls)?;
         let timeout = env("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT").or_else(|| env("OTEL_EXPORTER_OTLP_TIMEOUT"));
         let timeout = timeout.and_then(|t| t.parse().ok()).map_or(TIMEOUT, Duration::from_millis);
         let sender = Sender { client, timeout, failing: AtomicBool::new(false) };
         let exporter = SpanExporter::builder().with_http().with_http_client(sender).build();
-        let exporter = exporter.map_err(|e| e.to_string())?;
+        let exporter = exporter.map_err(CliError::new)?;
         let mut resource =
             Resource::builder().with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
         let attributes = env("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
@@ -91,7 +92,7 @@ impl Traces {
 }
 
 /// Whether traces are requested.
-fn is_asked(env: impl Fn(&str) -> Option<String>) -> Result<bool, String> {
+fn is_asked(env: impl Fn(&str) -> Option<String>) -> Result<bool, CliError> {
     let either = |name: &str| {
         env(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}")).or_else(|| env(&format!("OTEL_EXPORTER_OTLP_{name}")))
     };
@@ -102,7 +103,7 @@ fn is_asked(env: impl Fn(&str) -> Option<String>) -> Result<bool, String> {
     }
     match either("PROTOCOL") {
         Some(other) if other != PROTOCOL => {
-            Err(format!("traces are sent by {PROTOCOL} (a collector's port 4318), and not by {other}"))
+            Err(format!("traces are sent by {PROTOCOL} (a collector's port 4318), and not by {other}").into())
         }
         _ => Ok(true),
     }

@@ -19,7 +19,7 @@ use crate::backup::record::Record;
 use crate::backup::restore::copy_self;
 use crate::backup::shelf::{self, Condition};
 use crate::backup::{BackupError, chain};
-use crate::cli::common::error::CliError;
+use crate::cli::common::error::{CliError, FlagError};
 
 /// The default prefix of names.
 const PREFIX: &str = "db";
@@ -143,7 +143,7 @@ pub(super) fn install(args: &InstallArgs) -> Result<(), CliError> {
 }
 
 /// Reads the point of a restore.
-fn until(text: &str) -> Result<Until, String> {
+fn until(text: &str) -> Result<Until, FlagError> {
     if text == "end" {
         return Ok(Until::End);
     }
@@ -160,7 +160,7 @@ fn until(text: &str) -> Result<Until, String> {
     match write.parse::<Position>() {
         // A time without its zone has a `T`.
         Ok(position) if position.count() == 1 && !text.contains('T') => Ok(Until::Write(position)),
-        _ => Err("it must be `end`, a time with its zone, or one write such as 0-1-150 or UUID:150".to_owned()),
+        _ => Err("it must be `end`, a time with its zone, or one write such as 0-1-150 or UUID:150".into()),
     }
 }
 

@@ -66,24 +66,24 @@ impl BeforeInstall<'_> {
         Ok(())
     }
 
-    fn build(&self, manifest: &str, namespace: &str, validate: bool) -> Result<Vec<Built>, String> {
+    fn build(&self, manifest: &str, namespace: &str, validate: bool) -> Result<Vec<Built>, CliError> {
         let mut built = Vec::new();
         let mut wrong: Vec<String> = Vec::new();
         for document in order::split(manifest) {
             match self.build_one(document, namespace, validate) {
                 Ok(objects) => built.extend(objects),
-                Err(e) if wrong.contains(&e) => {}
-                Err(e) => wrong.push(e),
+                Err(e) if wrong.contains(&e.0) => {}
+                Err(e) => wrong.push(e.0),
             }
         }
         match wrong.as_slice() {
             [] => Ok(built),
-            [one] => Err(one.clone()),
-            many => Err(format!("[{}]", many.join(", "))),
+            [one] => Err(CliError(one.clone())),
+            many => Err(CliError(format!("[{}]", many.join(", ")))),
         }
     }
 
-    fn build_one(&self, document: &str, namespace: &str, validate: bool) -> Result<Vec<Built>, String> {
+    fn build_one(&self, document: &str, namespace: &str, validate: bool) -> Result<Vec<Built>, CliError> {
         let parsed = crate::template::yaml::parse(document.as_bytes());
         let body: Json = parsed.map_err(|e| format!("error parsing : {e}"))?;
         if body.is_null() {
@@ -95,7 +95,7 @@ impl BeforeInstall<'_> {
         let text = |field: &str| body.get(field).and_then(Json::as_str).unwrap_or_default().to_owned();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         if kind.is_empty() {
-            return Err(format!("unable to decode \"\": Object 'Kind' is missing in '{body}'"));
+            return Err(format!("unable to decode \"\": Object 'Kind' is missing in '{body}'").into());
         }
         // Without a version, Helm finds the one that is preferred.
         let api_version = if api_version.is_empty() { "v1" } else { &api_version };
@@ -128,7 +128,7 @@ impl BeforeInstall<'_> {
 
     /// If a version is served, Helm looks for an unknown kind among the definitions, too. The kind would be known if it
     /// were there, so the only new result can be that definitions may not be read.
-    fn list_definitions(&self, gvk: &Gvk) -> Result<(), String> {
+    fn list_definitions(&self, gvk: &Gvk) -> Result<(), CliError> {
         if !self.0.discovery().info().api_versions.contains(&gvk.api_version()) {
             return Ok(());
         }
@@ -136,6 +136,7 @@ impl BeforeInstall<'_> {
         answer.map(drop).map_err(|e| {
             let why = words(&e);
             format!("error validating \"\": error validating data: failed to check CRD: failed to list CRDs: {why}")
+                .into()
         })
     }
 
@@ -145,11 +146,11 @@ impl BeforeInstall<'_> {
         body: &Json,
         namespace: &str,
         unknown: impl Fn(String) -> String,
-    ) -> Result<Built, String> {
+    ) -> Result<Built, CliError> {
         // All kinds were requested a moment ago.
         let resource = self.0.discovery().cached(gvk).ok_or_else(|| {
             let (kind, version) = (quoted(gvk.kind.as_bytes()), quoted(gvk.api_version().as_bytes()));
-            unknown(format!("no matches for kind {kind} in version {version}"))
+            CliError(unknown(format!("no matches for kind {kind} in version {version}")))
         })?;
         let own = string(body, "/metadata/namespace");
         let namespace = match (resource.namespaced, own.is_empty()) {
@@ -161,7 +162,7 @@ impl BeforeInstall<'_> {
         Ok(Built { resource, name: string(body, "/metadata/name"), namespace, generated })
     }
 
-    fn check_owner(&self, object: &Built, release: &Release, owners: Owners) -> Result<(), String> {
+    fn check_owner(&self, object: &Built, release: &Release, owners: Owners) -> Result<(), CliError> {
         match (object.generated, object.name.is_empty()) {
             (true, true) => return Ok(()),
             (true, false) => return Err("metadata.name and metadata.generateName cannot both be set".into()),
@@ -175,7 +176,7 @@ impl BeforeInstall<'_> {
         );
         let unknown = |why: &str| format!("could not get information about the resource {shown}: {why}");
         if object.name.is_empty() {
-            return Err(unknown("resource name may not be empty"));
+            return Err(unknown("resource name may not be empty").into());
         }
         let id = ObjectId {
             gvk: object.resource.gvk.clone(),
@@ -187,7 +188,8 @@ impl BeforeInstall<'_> {
             Some(existing) if owners == Owners::Release => not_owned(&existing, release).map_or(Ok(()), |why| {
                 Err(format!(
                     "{shown} exists and cannot be imported into the current release: invalid ownership metadata; {why}"
-                ))
+                )
+                .into())
             }),
             _ => Ok(()),
         }
@@ -207,7 +209,7 @@ fn string(body: &Json, pointer: &str) -> String {
 }
 
 /// Whether a document has an identity. With a current API server the fields are not checked.
-fn check_type(body: &Json) -> Result<(), String> {
+fn check_type(body: &Json) -> Result<(), CliError> {
     let missing = |field: &str| body.get(field).and_then(Json::as_str).is_none_or(str::is_empty);
     let why = match (missing("apiVersion"), missing("kind")) {
         (true, true) => "[apiVersion not set, kind not set]",
@@ -215,7 +217,7 @@ fn check_type(body: &Json) -> Result<(), String> {
         (false, true) => "kind not set",
         (false, false) => return Ok(()),
     };
-    Err(format!("error validating \"\": error validating data: {why}"))
+    Err(format!("error validating \"\": error validating data: {why}").into())
 }
 
 /// The field that shows that an object does not belong to the release.

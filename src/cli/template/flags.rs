@@ -1,9 +1,9 @@
 //! The errors and warnings of Helm's flag parser about the flags of `helm template`: refused values, flags that exclude each
 //! other, and deprecated flags.
 
-use crate::cli::common::error::CliError;
+use crate::cli::common::error::{CliError, FlagError};
 use crate::cli::common::helm_log::log;
-use crate::template::functions::duration;
+use crate::template::functions::duration::{self, DurationError};
 use crate::template::go::quote::quoted;
 use std::collections::BTreeSet;
 
@@ -89,19 +89,19 @@ impl DryRun {
 }
 
 /// Go's durations.
-pub fn duration(text: &str) -> Result<String, String> {
+pub fn duration(text: &str) -> Result<String, DurationError> {
     duration::parse(text).map(|_| text.to_owned())
 }
 
 /// `key=value,key=value`.
-pub fn labels(text: &str) -> Result<Vec<String>, String> {
+pub fn labels(text: &str) -> Result<Vec<String>, FlagError> {
     let pairs: Vec<&str> = match text.matches('=').count() {
         1 => vec![text.trim_matches('"')],
         _ => text.split(',').map(|pair| pair.trim_matches('"')).collect(),
     };
     let key = |pair: &str| match pair.split_once('=') {
         Some((key, _)) => Ok(key.to_owned()),
-        None => Err(format!("{pair} must be formatted as key=value")),
+        None => Err(format!("{pair} must be formatted as key=value").into()),
     };
     pairs.into_iter().map(key).collect()
 }
@@ -118,7 +118,7 @@ pub fn check_labels(keys: &[Vec<String>]) -> Result<(), CliError> {
 }
 
 /// `--wait`, with a warning for values of old.
-pub fn wait(text: &str) -> Result<String, String> {
+pub fn wait(text: &str) -> Result<String, FlagError> {
     match text {
         "watcher" | "hookOnly" | "legacy" => {}
         "true" => log("WARN", "--wait=true is deprecated (boolean value) and can be replaced with --wait=watcher", &[]),
@@ -127,7 +127,7 @@ pub fn wait(text: &str) -> Result<String, String> {
         }
         _ => {
             let text = quoted(text.as_bytes());
-            return Err(format!("invalid wait input {text}. Valid inputs are watcher, hookOnly, and legacy"));
+            return Err(format!("invalid wait input {text}. Valid inputs are watcher, hookOnly, and legacy").into());
         }
     }
     Ok(text.to_owned())
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn values_are_refused_in_the_words_of_gos_parsers() {
-        assert_eq!(duration("5").unwrap_err(), r#"time: missing unit in duration "5""#);
+        assert_eq!(duration("5").unwrap_err().to_string(), r#"time: missing unit in duration "5""#);
         assert!(duration("1m30s").is_ok());
     }
 
@@ -174,7 +174,7 @@ mod tests {
     fn labels_are_pairs_whose_keys_are_not_helms() {
         assert_eq!(labels("a=b,c=d").unwrap(), ["a", "c"]);
         assert_eq!(labels("a=b,c").unwrap(), ["a"]);
-        assert_eq!(labels("x").unwrap_err(), "x must be formatted as key=value");
+        assert_eq!(labels("x").unwrap_err().0, "x must be formatted as key=value");
         assert!(check_labels(&[vec!["a".into()], vec!["owner".into()]]).is_err());
     }
 

@@ -287,12 +287,12 @@ impl Job<'_> {
         let files = render::files(self.chart, self.values, self.release, capabilities, &options);
         let mut files = files.map_err(|e| self.failed(&e, &[]))?;
         if let Some(post) = self.post {
-            files.texts = post.run(&files.texts).map_err(|e| self.failed(&Diagnostic::rendering(e), &[]))?;
+            files.texts = post.run(&files.texts).map_err(|e| self.failed(&Diagnostic::rendering(e.0), &[]))?;
         }
         let shown = if self.args.debug() { files.texts.clone() } else { Vec::new() };
         let rendered = files.sort().map_err(|e| self.failed(&e, &shown))?;
         let written = print::write_files(self.args, &rendered, &self.release.name);
-        written.map_err(|e| self.failed(&Diagnostic::rendering(e), &[]))?;
+        written.map_err(|e| self.failed(&Diagnostic::rendering(e.0), &[]))?;
         Ok(rendered)
     }
 

@@ -37,7 +37,7 @@ pub fn print(args: &TemplateArgs, manifest: &str, hooks: &[Hook], name: &str) ->
             Some(folder) => {
                 let path = written(&folder_of(args, folder, name), &hook.manifest.source);
                 // An existing file, also one of an earlier run, is extended.
-                write(&path, &hook.manifest.source, &hook.manifest.text, path.exists()).map_err(CliError)?;
+                write(&path, &hook.manifest.source, &hook.manifest.text, path.exists())?;
             }
         }
     }
@@ -53,7 +53,7 @@ pub fn print(args: &TemplateArgs, manifest: &str, hooks: &[Hook], name: &str) ->
 }
 
 /// Writes CRDs and manifests below the folder of `--output-dir`.
-pub fn write_files(args: &TemplateArgs, rendered: &Rendered, name: &str) -> Result<(), String> {
+pub fn write_files(args: &TemplateArgs, rendered: &Rendered, name: &str) -> Result<(), CliError> {
     let Some(folder) = args.output_dir() else { return Ok(()) };
     let mut begun = HashSet::new();
     let mut add = |folder: &Path, name: &str, text: &str| {
@@ -82,12 +82,12 @@ fn written(folder: &Path, name: &str) -> PathBuf {
     PathBuf::from(format!("{}/{name}", folder.display()))
 }
 
-fn write(path: &Path, name: &str, text: &str, more: bool) -> Result<(), String> {
+fn write(path: &Path, name: &str, text: &str, more: bool) -> Result<(), CliError> {
     if let Some(folder) = path.parent() {
         let shown = crate::source::clean(folder);
         let failed = |verb: &str, e: &std::io::Error| format!("{verb} {}: {}", shown.display(), go_io(e));
         match std::fs::metadata(folder) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed("stat", &e)),
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed("stat", &e).into()),
             _ => std::fs::create_dir_all(folder).map_err(|e| failed("mkdir", &e))?,
         }
     }

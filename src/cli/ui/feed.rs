@@ -16,6 +16,7 @@ use crate::cli::common::summary::summary;
 use crate::cluster::client::Cluster;
 use crate::cluster::discovery::Resource;
 use crate::cluster::watch::{End, Manner, Selection, Sink, watch_selected};
+use crate::ui::source::PageError;
 
 /// How long a page waits for the first lists.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -91,13 +92,13 @@ impl Feed {
     }
 
     /// Waits until each kind is listed, or is known to be invisible.
-    pub(super) async fn ready(&self) -> Result<(), String> {
+    pub(super) async fn ready(&self) -> Result<(), PageError> {
         self.touch();
         let mut changes = self.version.subscribe();
         let listed = changes.wait_for(|_| self.lock().waiting.is_empty());
         match tokio::time::timeout(PATIENCE, listed).await {
             Ok(_) => Ok(()),
-            Err(_) => Err(format!("the API server did not answer within {} seconds", PATIENCE.as_secs())),
+            Err(_) => Err(format!("the API server did not answer within {} seconds", PATIENCE.as_secs()).into()),
         }
     }
 

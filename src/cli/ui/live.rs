@@ -34,7 +34,13 @@ use crate::object::conditions::{Condition, Conditions};
 use crate::render::Options;
 use crate::render::provenance::ValueTrace;
 use crate::ui::address::{ReleaseName, ReleaseScreen, Subject};
-use crate::ui::source::{Answer, ClusterData, Fleet, PageSource, ReleaseData};
+use crate::ui::source::{Answer, ClusterData, Fleet, PageError, PageSource, ReleaseData};
+
+impl From<CliError> for PageError {
+    fn from(error: CliError) -> Self {
+        Self(error.0)
+    }
+}
 
 /// A cluster as the source of pages.
 pub(super) struct LiveSource {
@@ -75,7 +81,7 @@ impl LiveSource {
     }
 
     /// The feed of all releases, and its namespace. A user who may not see all namespaces sees that of the kubeconfig.
-    async fn fleet_feed(&self) -> Result<(Arc<Feed>, Option<String>), String> {
+    async fn fleet_feed(&self) -> Result<(Arc<Feed>, Option<String>), PageError> {
         let _one = self.finding.lock().await;
         let own = Some(self.own_namespace.clone());
         if self.only_namespace.is_none() {
@@ -97,19 +103,19 @@ impl LiveSource {
         Ok((feed, place))
     }
 
-    async fn fleet_of(&self, namespace: Option<String>) -> Result<Arc<Feed>, String> {
+    async fn fleet_of(&self, namespace: Option<String>) -> Result<Arc<Feed>, PageError> {
         let key = FeedKey::Fleet(namespace.clone());
         if let Some(feed) = self.feeds.get(&key) {
             return Ok(feed);
         }
         self.discovery.refresh().await.map_err(|e| line(&e.whole()))?;
-        let kinds = self.wanted.find(namespace.as_deref(), &self.cluster, &self.discovery).await.map_err(|e| e.0)?;
+        let kinds = self.wanted.find(namespace.as_deref(), &self.cluster, &self.discovery).await?;
         let watched = |resource| Watched { resource, namespace: namespace.clone(), name: None, label: None };
         let start = || Feed::start(Keep::Summary, kinds.into_iter().map(watched).collect(), &self.cluster);
         Ok(self.feeds.get_or_start(key, start))
     }
 
-    async fn target(&self, name: &ReleaseName) -> Result<Target, String> {
+    async fn target(&self, name: &ReleaseName) -> Result<Target, PageError> {
         let refresh = async || self.discovery.refresh().await.map_err(|e| line(&e.whole()));
         self.discovered.get_or_try_init(refresh).await?;
         let find = || Target::find(&name.kind, &name.name, &name.namespace, &self.discovery);
@@ -118,7 +124,7 @@ impl LiveSource {
         }
         // The definition may be newer than this program's start.
         refresh().await?;
-        find().await.map_err(|e| e.0)
+        Ok(find().await?)
     }
 
     fn feed_of(&self, target: &Target) -> Arc<Feed> {
@@ -142,7 +148,7 @@ impl LiveSource {
         (self.feeds.get_or_start(FeedKey::Rollouts(namespace.clone()), start), namespace)
     }
 
-    async fn release_data(&self, name: &ReleaseName, screen: ReleaseScreen) -> Result<ReleaseData, String> {
+    async fn release_data(&self, name: &ReleaseName, screen: ReleaseScreen) -> Result<ReleaseData, PageError> {
         let target = self.target(name).await?;
         let feed = self.feed_of(&target);
         feed.ready().await?;
@@ -163,7 +169,7 @@ impl LiveSource {
             ReleaseScreen::Members => Ok(self.members(&cr, &target).await),
             ReleaseScreen::Operations => Ok(operations(&cr)),
         };
-        let document = found.map_err(|e| e.0)?;
+        let document = found?;
         Ok(ReleaseData { further: further(&cr), summary: summary(&target.resource, &cr), document, notes, version })
     }
 
@@ -193,7 +199,7 @@ impl LiveSource {
         let kind = kind_of(self.watches_file.as_deref(), &target.resource.gvk)?;
         // Without the sources it is not known which texts are secret, so nothing is shown.
         let layers = layers_of(cr, kind.as_ref(), &self.cluster).await?;
-        document_of(&kept, revision, &layers).map_err(CliError)
+        document_of(&kept, revision, &layers)
     }
 
     async fn values(&self, cr: &Value, target: &Target, notes: &mut Vec<String>) -> Result<Value, CliError> {
@@ -290,7 +296,7 @@ impl PageSource for LiveSource {
         Box::pin(async move {
             let mut checks = Checks::default();
             let kinds = self.watches_file.as_deref().map(|file| kinds(Some(file), &Gvk::new("", "", "")));
-            let kinds = kinds.transpose().map_err(|e| e.0)?;
+            let kinds = kinds.transpose()?;
             let place = self.only_namespace.as_deref();
             check(kinds.as_deref(), place, &self.cluster, &self.discovery, &mut checks).await;
             Ok(ClusterData { document: checks.document(), namespace: self.only_namespace.clone(), version: 0 })
@@ -303,7 +309,7 @@ impl PageSource for LiveSource {
             feed.ready().await?;
             let version = feed.version();
             match feed.notes().pop() {
-                Some(note) => Err(note),
+                Some(note) => Err(note.into()),
                 None => {
                     Ok(ClusterData { document: rollouts::document(&feed.rows()), namespace: Some(namespace), version })
                 }

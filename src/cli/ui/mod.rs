@@ -54,7 +54,7 @@ pub(super) fn run(args: &UiArgs) -> Result<(), CliError> {
         let ended = asked_to_end().map_err(CliError::new)?;
         let address = SocketAddr::new(args.expose_on.unwrap_or(Ipv4Addr::LOCALHOST.into()), args.port);
         let listener = TcpListener::bind(address).await.map_err(|e| CliError(format!("cannot listen on {address}: {e}")))?;
-        let door = Door::new(listener.local_addr().map_err(CliError::new)?).map_err(CliError)?;
+        let door = Door::new(listener.local_addr().map_err(CliError::new)?).map_err(CliError::new)?;
         let link = door.link();
         print(&format!("{link}\n"));
         if args.expose_on.is_some_and(|ip| !ip.is_loopback()) {

@@ -1,9 +1,11 @@
 //! The changes that a revision made: the manifests of two records, side by side and without secrets.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use serde_json::{Map, Value, json};
 
+use crate::cli::common::error::CliError;
 use crate::cli::common::output::as_yaml;
 use crate::cli::common::release::entries;
 use crate::cli::common::unified::unified;
@@ -17,7 +19,7 @@ use crate::reconcile::history::Kept;
 ///
 /// # Errors
 /// The revision is not kept, or its record cannot be read.
-pub(super) fn document(kept: &[Kept], revision: u64, layers: &Layers) -> Result<Value, String> {
+pub(super) fn document(kept: &[Kept], revision: u64, layers: &Layers) -> Result<Value, CliError> {
     let at = kept.iter().position(|kept| kept.revision.revision == revision);
     let at = at.ok_or_else(|| format!("revision {revision} is not kept"))?;
     let after = objects(&kept[at])?;
@@ -33,10 +35,12 @@ pub(super) fn document(kept: &[Kept], revision: u64, layers: &Layers) -> Result<
     }))
 }
 
-fn objects(kept: &Kept) -> Result<Vec<Object>, String> {
-    let wrong = |why: &str| format!("the record of revision {} cannot be read: {why}", kept.revision.revision);
+fn objects(kept: &Kept) -> Result<Vec<Object>, CliError> {
+    let wrong = |why: &dyn Display| {
+        CliError(format!("the record of revision {} cannot be read: {why}", kept.revision.revision))
+    };
     let record = kept.record.as_ref().map_err(|why| wrong(why))?;
-    record.objects().map_err(|e| wrong(&e.to_string()))
+    record.objects().map_err(|why| wrong(&why))
 }
 
 /// Teaches the masks the texts that the page does not show: those of the Secrets of both revisions, and the values of all records that come

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{copied, look};
+use super::{PatchError, copied, look};
 use crate::bounds;
 
 /// One operation.
@@ -24,7 +24,7 @@ enum Kind {
 
 impl Operation {
     /// Reads one.
-    pub fn parse(value: &Value) -> Result<Self, String> {
+    pub fn parse(value: &Value) -> Result<Self, PatchError> {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         for key in ["path", "from"] {
             bounds::word(text(key).unwrap_or_default()).map_err(|why| format!("the {key} of an operation: {why}"))?;
@@ -34,7 +34,7 @@ impl Operation {
             let mut given =
                 value.get("value").cloned().ok_or_else(|| format!("the operation at {path} has no value"))?;
             crate::object::make_whole(&mut given);
-            Ok::<_, String>(given)
+            Ok::<_, PatchError>(given)
         };
         let from = || text("from").map(str::to_owned).ok_or_else(|| format!("the operation at {path} has no from"));
         let kind = match text("op").ok_or("an operation has no op")? {
@@ -44,13 +44,13 @@ impl Operation {
             "move" => Kind::Move(from()?),
             "copy" => Kind::Copy(from()?),
             "test" => Kind::Test(given()?),
-            other => return Err(format!("there is no operation {other:?}")),
+            other => return Err(format!("there is no operation {other:?}").into()),
         };
         Ok(Self { kind, path })
     }
 
     /// Changes a document, and says how many bytes it may have grown. Errors name paths and no values.
-    pub fn apply(&self, document: &mut Value) -> Result<usize, String> {
+    pub fn apply(&self, document: &mut Value) -> Result<usize, PatchError> {
         match &self.kind {
             Kind::Add(value) => {
                 let bytes = copied(value)?;
@@ -81,34 +81,34 @@ impl Operation {
                 if document.pointer(&self.path) == Some(value) {
                     return Ok(0);
                 }
-                Err(format!("the test of {} failed", self.path))
+                Err(format!("the test of {} failed", self.path).into())
             }
         }
     }
 }
 
 /// No operation nests deeper than the limit of an object: unlimited nesting could not be read, written or dropped.
-fn shallow(path: &str, value: &Value) -> Result<(), String> {
+fn shallow(path: &str, value: &Value) -> Result<(), PatchError> {
     let (limit, above) = (bounds::SPEC.depth, path.matches('/').count());
     look(value)?;
     if above + bounds::weigh(value).1 > limit {
-        return Err(format!("at {path} it would be nested more than {limit} levels deep"));
+        return Err(format!("at {path} it would be nested more than {limit} levels deep").into());
     }
     Ok(())
 }
 
-fn nothing(path: &str) -> String {
-    format!("there is nothing at {path}")
+fn nothing(path: &str) -> PatchError {
+    PatchError::Nothing(path.to_owned())
 }
 
 /// The parent of the target of a path, and the last part of the path.
-fn parent<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), String> {
+fn parent<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), PatchError> {
     let (above, last) = path.rsplit_once('/').ok_or_else(|| format!("{path:?} is not a path"))?;
     let place = document.pointer_mut(above).ok_or_else(|| nothing(path))?;
     Ok((place, last.replace("~1", "/").replace("~0", "~")))
 }
 
-fn add(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
+fn add(document: &mut Value, path: &str, value: Value) -> Result<(), PatchError> {
     shallow(path, &value)?;
     match parent(document, path)? {
         (Value::Object(map), key) => {
@@ -124,7 +124,7 @@ fn add(document: &mut Value, path: &str, value: Value) -> Result<(), String> {
     }
 }
 
-fn remove(document: &mut Value, path: &str) -> Result<Value, String> {
+fn remove(document: &mut Value, path: &str) -> Result<Value, PatchError> {
     match parent(document, path)? {
         (Value::Object(map), key) => map.shift_remove(&key).ok_or_else(|| nothing(path)),
         (Value::Array(items), key) => {

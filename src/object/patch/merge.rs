@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use super::PatchError;
 use crate::template::budget;
 
 /// Directives of a patch, besides its fields.
@@ -35,12 +36,12 @@ pub fn merge(
     base: &Map<String, Value>,
     patch: &Map<String, Value>,
     built_in: bool,
-) -> Result<Option<Map<String, Value>>, String> {
+) -> Result<Option<Map<String, Value>>, PatchError> {
     match patch.get(DIRECTIVE).map(|d| d.as_str().unwrap_or_default()) {
         Some("delete") => return Ok(None),
         Some("replace") => return Ok(Some(cleaned(patch))),
         None | Some("merge") => {}
-        Some(_) => return Err(format!("{DIRECTIVE} must be one of delete, replace and merge")),
+        Some(_) => return Err(format!("{DIRECTIVE} must be one of delete, replace and merge").into()),
     }
     for value in base.values() {
         super::copied(value)?;
@@ -51,7 +52,7 @@ pub fn merge(
             continue;
         }
         if key.starts_with('$') {
-            return Err(format!("the directive {key} is not supported"));
+            return Err(format!("the directive {key} is not supported").into());
         }
         let result = match (base.get(key), change) {
             (_, Value::Null) => None,
@@ -91,13 +92,13 @@ fn keys(name: &str, items: &[Value], built_in: bool) -> Option<&'static [&'stati
     KEYS.iter().find(|(list, _)| *list == name).map(|(_, keys)| *keys)
 }
 
-fn list(name: &str, base: &[Value], patch: &[Value], built_in: bool) -> Result<Vec<Value>, String> {
+fn list(name: &str, base: &[Value], patch: &[Value], built_in: bool) -> Result<Vec<Value>, PatchError> {
     let replaces = |item: &&Value| item.get(DIRECTIVE).and_then(Value::as_str) == Some("replace") && is_bare(item);
     if let Some(mark) = patch.iter().find(replaces) {
         return Ok(patch.iter().filter(|item| *item != mark).cloned().collect());
     }
     if built_in && name == "finalizers" {
-        budget::work_of(base.len().saturating_mul(patch.len())).map_err(super::spent)?;
+        budget::work_of(base.len().saturating_mul(patch.len()))?;
         let rest = base.iter().filter(|item| !patch.contains(item));
         return Ok(patch.iter().chain(rest).cloned().collect());
     }
@@ -107,7 +108,7 @@ fn list(name: &str, base: &[Value], patch: &[Value], built_in: bool) -> Result<V
     let mut merged = Vec::new();
     for item in patch {
         // Each item is searched among all remaining items.
-        budget::work_of(left.len()).map_err(super::spent)?;
+        budget::work_of(left.len())?;
         let at = left.iter().position(|below| is_same(below, item, keys));
         let below = at.map(|at| left.remove(at));
         match (below, item) {
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn an_unknown_directive_is_an_error() {
         let patch = json!({"$setElementOrder/env": []});
-        let error = merge(json!({}).as_object().unwrap(), patch.as_object().unwrap(), true).unwrap_err();
+        let error = merge(json!({}).as_object().unwrap(), patch.as_object().unwrap(), true).unwrap_err().to_string();
         assert_eq!(error, "the directive $setElementOrder/env is not supported");
     }
 }

@@ -1,6 +1,7 @@
 //! Patches of rendered objects, as `patches` of a kustomization: strategic merge and JSON 6902, with or without a target
 //! (kustomize 5, `PatchTransformer`).
 
+mod error;
 mod identity;
 mod json6902;
 mod merge;
@@ -11,7 +12,8 @@ use serde_json::{Map, Value};
 use super::{Gvk, Object};
 use crate::bounds;
 use crate::harm;
-use crate::template::budget::{self, Budget, Limits, Spent};
+use crate::template::budget::{self, Budget, Limits};
+pub use error::PatchError;
 use json6902::Operation;
 use target::PatchTarget;
 
@@ -52,12 +54,12 @@ impl Patch {
     }
 }
 
-/// Reads a list of patches; `patch` is YAML text, or the object or list itself. The error is a sentence.
-pub fn parse(list: &Value) -> Result<Vec<Patch>, String> {
+/// Reads a list of patches; `patch` is YAML text, or the object or list itself.
+pub fn parse(list: &Value) -> Result<Vec<Patch>, PatchError> {
     match list {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) if items.len() > bounds::PATCHES => {
-            Err(format!("there are more than {} patches", bounds::PATCHES))
+            Err(format!("there are more than {} patches", bounds::PATCHES).into())
         }
         Value::Array(items) => {
             let (mut patches, mut values) = (Vec::with_capacity(items.len()), 0);
@@ -65,28 +67,30 @@ pub fn parse(list: &Value) -> Result<Vec<Patch>, String> {
                 patches.push(parse_one(item, &mut values)?);
                 // Aliases can expand a short text, once for each patch.
                 if values > bounds::ANNOTATION.values {
-                    return Err(format!("the patches have more than {} values together", bounds::ANNOTATION.values));
+                    return Err(
+                        format!("the patches have more than {} values together", bounds::ANNOTATION.values).into()
+                    );
                 }
             }
             let operations: usize = patches.iter().map(Patch::operations).sum();
             if operations > bounds::OPERATIONS {
-                return Err(format!("there are {operations} operations; the limit is {}", bounds::OPERATIONS));
+                return Err(format!("there are {operations} operations; the limit is {}", bounds::OPERATIONS).into());
             }
             Ok(patches)
         }
-        _ => Err("it is not a list".to_owned()),
+        _ => Err("it is not a list".into()),
     }
 }
 
 /// Reads the annotation's text, JSON.
 pub fn parse_text(text: &str) -> Result<Vec<Patch>, String> {
-    parse(&bounds::ANNOTATION.json(text)?)
+    Ok(parse(&bounds::ANNOTATION.json(text)?)?)
 }
 
-fn parse_one(item: &Value, values: &mut usize) -> Result<Patch, String> {
+fn parse_one(item: &Value, values: &mut usize) -> Result<Patch, PatchError> {
     let fields = item.as_object().ok_or("a patch is not an object")?;
     if let Some(unknown) = fields.keys().find(|k| !["patch", "target"].contains(&k.as_str())) {
-        return Err(format!("unknown field {unknown:?}; the fields are patch and target"));
+        return Err(format!("unknown field {unknown:?}; the fields are patch and target").into());
     }
     let target = fields.get("target").filter(|t| !t.is_null()).map(PatchTarget::parse).transpose()?;
     let content = match fields.get("patch") {
@@ -97,7 +101,7 @@ fn parse_one(item: &Value, values: &mut usize) -> Result<Patch, String> {
             bounds::ANNOTATION.value(value).map_err(|why| format!("a patch: {why}"))?;
             value.clone()
         }
-        None => return Err("an entry has no patch".to_owned()),
+        None => return Err("an entry has no patch".into()),
     };
     *values += bounds::weigh(&content).0;
     let content = match content {
@@ -105,8 +109,8 @@ fn parse_one(item: &Value, values: &mut usize) -> Result<Patch, String> {
         Value::Array(operations) if target.is_some() => {
             Content::Json(operations.iter().map(Operation::parse).collect::<Result<_, _>>()?)
         }
-        Value::Array(_) => return Err("a JSON patch needs a target".to_owned()),
-        _ => return Err("a patch is neither an object nor a list of operations".to_owned()),
+        Value::Array(_) => return Err("a JSON patch needs a target".into()),
+        _ => return Err("a patch is neither an object nor a list of operations".into()),
     };
     if let (Content::Merge(body), None) = (&content, &target) {
         Object::from_body(body.clone()).map_err(|e| format!("a patch without a target: {e}"))?;
@@ -128,27 +132,18 @@ fn whole(body: Map<String, Value>) -> Map<String, Value> {
 ///
 /// A short patch can cost much: `copy` of a parent into its child doubles it, and one patch may be for all objects. So reads and copies
 /// are counted ([`bounds::PATCHING`]).
-pub fn apply(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), String> {
+pub fn apply(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), PatchError> {
     let limits = if harm::is_unlimited() { Limits::default() } else { bounds::PATCHING };
     let mut budget = Budget::new(limits);
     budget.run(|| apply_all(patches, objects))
 }
 
-/// An error in the words of patches.
-fn spent(spent: Spent) -> String {
-    match spent {
-        Spent::Steps(limit) => format!("they take more than {limit} steps"),
-        Spent::Memory(limit) => format!("they make more than {limit} bytes of values"),
-        Spent::Stopped => spent.to_string(),
-    }
-}
-
 /// Charges a read of values, and returns how many bytes they take.
-fn look(value: &Value) -> Result<usize, String> {
+fn look(value: &Value) -> Result<usize, PatchError> {
     let mut bytes = 0;
     let mut left = vec![value];
     while let Some(value) = left.pop() {
-        budget::work(1).map_err(spent)?;
+        budget::work(1)?;
         bytes += VALUE;
         match value {
             Value::Array(items) => left.extend(items),
@@ -164,16 +159,16 @@ fn look(value: &Value) -> Result<usize, String> {
 }
 
 /// Charges a copy of values, and returns how many bytes it takes.
-fn copied(value: &Value) -> Result<usize, String> {
+fn copied(value: &Value) -> Result<usize, PatchError> {
     let bytes = look(value)?;
-    budget::make(bytes).map_err(spent)?;
+    budget::make(bytes)?;
     Ok(bytes)
 }
 
 /// Bytes that a value takes besides its text.
 const VALUE: usize = 80;
 
-fn apply_all(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), String> {
+fn apply_all(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), PatchError> {
     for patch in patches {
         let mut found = false;
         let wanted = match (&patch.target, &patch.content) {
@@ -182,9 +177,9 @@ fn apply_all(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), St
         };
         for place in objects.iter_mut() {
             let Some(object) = place else { continue };
-            budget::work(1).map_err(spent)?;
+            budget::work(1)?;
             let fits = match (&patch.target, &wanted) {
-                (Some(target), _) => target.matches(object).map_err(spent)?,
+                (Some(target), _) => target.matches(object)?,
                 (None, Some(wanted)) => is_named(object, wanted),
                 (None, None) => false,
             };
@@ -194,7 +189,7 @@ fn apply_all(patches: &[Patch], objects: &mut [Option<Object>]) -> Result<(), St
             }
         }
         if let (false, Some(wanted)) = (found, &wanted) {
-            return Err(format!("no object matches the patch of {} {}", wanted.gvk.kind, wanted.name));
+            return Err(format!("no object matches the patch of {} {}", wanted.gvk.kind, wanted.name).into());
         }
     }
     Ok(())
@@ -207,7 +202,7 @@ fn is_named(object: &Object, wanted: &Object) -> bool {
         && wanted.namespace.as_deref().unwrap_or_default() == object.namespace.as_deref().unwrap_or_default()
 }
 
-fn patched(object: &Object, content: &Content) -> Result<Option<Object>, String> {
+fn patched(object: &Object, content: &Content) -> Result<Option<Object>, PatchError> {
     let what = || format!("{} {}", object.gvk.kind, object.name);
     let body = match content {
         Content::Merge(patch) => {
@@ -229,19 +224,19 @@ fn patched(object: &Object, content: &Content) -> Result<Option<Object>, String>
             for operation in operations {
                 bytes += operation.apply(&mut value).map_err(|e| format!("{}: {e}", what()))?;
                 if bytes > bounds::OBJECT && !harm::is_unlimited() {
-                    return Err(format!("{}: patches make it larger than {} bytes", what(), bounds::OBJECT));
+                    return Err(format!("{}: patches make it larger than {} bytes", what(), bounds::OBJECT).into());
                 }
             }
             match value {
                 Value::Object(body) => body,
-                _ => return Err(format!("{}: a patch leaves no object", what())),
+                _ => return Err(format!("{}: a patch leaves no object", what()).into()),
             }
         }
     };
     if let Some(field) = identity::changed(&object.body, &body) {
-        return Err(format!("{}: a patch must not change {field}", what()));
+        return Err(format!("{}: a patch must not change {field}", what()).into());
     }
-    Object::from_body(body).map(Some).map_err(|e| format!("{}: after a patch: {e}", what()))
+    Object::from_body(body).map(Some).map_err(|e| format!("{}: after a patch: {e}", what()).into())
 }
 
 /// A merge does not rename, as kustomize without `allowNameChange` and `allowKindChange`.
@@ -269,7 +264,7 @@ fn is_built_in(gvk: &Gvk) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{apply, parse};
+    use super::{PatchError, apply, parse};
     use crate::object::Object;
     use serde_json::{Value, json};
 
@@ -282,7 +277,7 @@ mod tests {
             "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]}}}})
     }
 
-    fn patched(patches: &Value, body: &Value) -> Result<Option<Value>, String> {
+    fn patched(patches: &Value, body: &Value) -> Result<Option<Value>, PatchError> {
         let mut objects = [Some(object(body))];
         apply(&parse(patches)?, &mut objects)?;
         let [object] = objects;
@@ -376,12 +371,12 @@ mod tests {
             ),
         ] {
             let patches = json!([{"target": {"kind": "Deployment"}, "patch": [operation]}]);
-            let refused = patched(&patches, &deployment()).unwrap_err();
+            let refused = patched(&patches, &deployment()).unwrap_err().to_string();
             assert_eq!(refused, format!("Deployment web: a patch must not change {field}"), "{operation}");
         }
         let merges = json!([{"target": {}, "patch": {"metadata": {"finalizers": ["a/b"]}}}]);
         assert_eq!(
-            patched(&merges, &deployment()).unwrap_err(),
+            patched(&merges, &deployment()).unwrap_err().to_string(),
             "Deployment web: a patch must not change metadata.finalizers"
         );
     }
@@ -414,7 +409,7 @@ mod tests {
                 "no object matches the patch of Service x",
             ),
         ] {
-            assert_eq!(patched(&patches, &deployment()).unwrap_err(), expected, "{patches}");
+            assert_eq!(patched(&patches, &deployment()).unwrap_err().to_string(), expected, "{patches}");
         }
     }
 }

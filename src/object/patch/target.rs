@@ -3,6 +3,7 @@
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
+use super::PatchError;
 use crate::bounds;
 use crate::object::Object;
 use crate::template::budget::{self, Spent};
@@ -21,11 +22,11 @@ pub struct PatchTarget {
 
 impl PatchTarget {
     /// Reads one: regular expressions that match the whole, and selectors.
-    pub fn parse(value: &Value) -> Result<Self, String> {
+    pub fn parse(value: &Value) -> Result<Self, PatchError> {
         let fields = value.as_object().ok_or("target: it is not an object")?;
         let known = ["group", "version", "kind", "name", "namespace", "labelSelector", "annotationSelector"];
         if let Some(unknown) = fields.keys().find(|k| !known.contains(&k.as_str())) {
-            return Err(format!("target: unknown field {unknown:?}"));
+            return Err(format!("target: unknown field {unknown:?}").into());
         }
         let text = |key: &str| match fields.get(key) {
             None | Some(Value::Null) => Ok(None),
@@ -33,10 +34,12 @@ impl PatchTarget {
                 bounds::word(s).map_err(|why| format!("target: {key}: {why}"))?;
                 Ok(Some(s.as_str()).filter(|s| !s.is_empty()))
             }
-            Some(_) => Err(format!("target: {key} must be a text")),
+            Some(_) => Err(PatchError::Other(format!("target: {key} must be a text"))),
         };
         let expression = |key: &str| {
-            text(key)?.map(|text| Expression::compile(text).map_err(|why| format!("target: {key} {why}"))).transpose()
+            text(key)?
+                .map(|text| Expression::compile(text).map_err(|why| PatchError::Other(format!("target: {key} {why}"))))
+                .transpose()
         };
         Ok(Self {
             group: expression("group")?,
@@ -83,9 +86,9 @@ struct Expression {
 }
 
 impl Expression {
-    fn compile(text: &str) -> Result<Self, String> {
+    fn compile(text: &str) -> Result<Self, PatchError> {
         if text.len() > bounds::EXPRESSION {
-            return Err(format!("has {} bytes; the limit is {}", text.len(), bounds::EXPRESSION));
+            return Err(format!("has {} bytes; the limit is {}", text.len(), bounds::EXPRESSION).into());
         }
         let regex = RegexBuilder::new(&format!("^(?:{text})$"))
             .size_limit(bounds::COMPILED)
@@ -98,8 +101,10 @@ impl Expression {
                 let steps = if text.contains('{') { bounds::COMPILED / 64 } else { text.len() };
                 Ok(Self { regex, steps })
             }
-            Err(regex::Error::CompiledTooBig(limit)) => Err(format!("becomes larger than {limit} bytes")),
-            Err(_) => Err(format!("is not a regular expression with fewer than {} groups in groups", bounds::GROUPS)),
+            Err(regex::Error::CompiledTooBig(limit)) => Err(format!("becomes larger than {limit} bytes").into()),
+            Err(_) => {
+                Err(format!("is not a regular expression with fewer than {} groups in groups", bounds::GROUPS).into())
+            }
         }
     }
 
@@ -129,7 +134,7 @@ impl Requirement {
 }
 
 /// `a=b`, `a!=b`, `a`, `!a`, `a in (b,c)`, `a notin (b,c)`, with commas between them.
-fn requirements(selector: &str) -> Result<Vec<Requirement>, String> {
+fn requirements(selector: &str) -> Result<Vec<Requirement>, PatchError> {
     let mut terms = Vec::new();
     let mut depth = 0;
     let mut start = 0;
@@ -148,11 +153,11 @@ fn requirements(selector: &str) -> Result<Vec<Requirement>, String> {
     terms.into_iter().map(str::trim).filter(|t| !t.is_empty()).map(requirement).collect()
 }
 
-fn requirement(term: &str) -> Result<Requirement, String> {
+fn requirement(term: &str) -> Result<Requirement, PatchError> {
     let of = |key: &str, values: Option<Vec<String>>, negated: bool| {
         let key = key.trim().to_owned();
         if key.is_empty() || key.contains([' ', '(', ')']) {
-            return Err(format!("target: {term:?} is not a term of a selector"));
+            return Err(PatchError::Term(term.to_owned()));
         }
         Ok(Requirement { key, values, negated })
     };
@@ -164,8 +169,7 @@ fn requirement(term: &str) -> Result<Requirement, String> {
         return of(key, one(value), false);
     }
     if let Some(list) = term.strip_suffix(')') {
-        let (head, list) =
-            list.split_once('(').ok_or_else(|| format!("target: {term:?} is not a term of a selector"))?;
+        let (head, list) = list.split_once('(').ok_or_else(|| PatchError::Term(term.to_owned()))?;
         let values = Some(list.split(',').map(|v| v.trim().to_owned()).collect());
         if let Some(key) = head.trim_end().strip_suffix(" notin") {
             return of(key, values, true);

@@ -15,7 +15,7 @@ mod watches;
 
 use std::collections::BTreeMap;
 
-use crate::chart::Chart;
+use crate::chart::{Chart, LoadError};
 use crate::kind::Kind;
 use crate::rbac::rules::Rule;
 
@@ -77,7 +77,7 @@ pub struct Project<'a> {
     /// The effect of an argument on `tillerman run`.
     pub argument: &'a dyn Fn(&str) -> Argument,
     /// The kinds of `watches.yaml`, each with its chart or why it does not load.
-    pub kinds: &'a [(Kind, Result<Chart, String>)],
+    pub kinds: &'a [(Kind, Result<Chart, LoadError>)],
     /// The rules that an operator of the charts needs.
     pub needed: &'a [Rule],
 }

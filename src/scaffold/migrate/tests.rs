@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::iter::once;
 
 use super::{Argument, MigrationReport, Project, Verdict, look, read_watches};
+use crate::chart::LoadError;
 use crate::rbac::own::{RunSettings, Served, rules};
 
 const WATCHES: &str = "- group: a.io\n  version: v1\n  kind: Web\n  chart: helm-charts/web\n";
@@ -25,7 +26,7 @@ fn files(files: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 fn report(files: &BTreeMap<String, String>) -> MigrationReport {
     let watches = read_watches(&files["watches.yaml"]).map(|watches| watches.kinds).unwrap_or_default();
-    let kinds: Vec<_> = watches.into_iter().map(|kind| (kind, Err("not here".to_owned()))).collect();
+    let kinds: Vec<_> = watches.into_iter().map(|kind| (kind, Err(LoadError("not here".to_owned())))).collect();
     let served = once(Served { group: "a.io".to_owned(), plural: "webs".to_owned() }).collect();
     let needed = rules(&[], &RunSettings { served, ..RunSettings::default() });
     look(&Project { files, base: "tillerman:1", argument: &argument, kinds: &kinds, needed: &needed })

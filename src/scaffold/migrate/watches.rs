@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::deployment::Manager;
 use super::{MigrationReport, Project};
-use crate::kind::watches::{self, Watches};
+use crate::kind::watches::{self, Watches, WatchesError};
 use crate::kind::{ChartRef, overrides};
 use crate::template::yaml;
 
@@ -21,8 +21,8 @@ const HOME: &str = "/opt/helm";
 ///
 /// # Errors
 /// The fault.
-pub fn read(text: &str) -> Result<Watches, String> {
-    let mut watches = watches::parse(text, Path::new(HOME)).map_err(|e| e.to_string())?;
+pub fn read(text: &str) -> Result<Watches, WatchesError> {
+    let mut watches = watches::parse(text, Path::new(HOME))?;
     for kind in &mut watches.kinds {
         if let ChartRef::Path(path) = &mut kind.chart {
             *path = path.strip_prefix(HOME).map_or_else(|_| PathBuf::from(&path), Path::to_owned);
@@ -37,7 +37,9 @@ pub fn look(project: &Project<'_>, manager: &Manager<'_>, report: &mut Migration
     };
     let watches = match read(text) {
         Ok(watches) => watches,
-        Err(why) => return report.change(WATCHES, None, &why, "fix it; tillerman run does not start with it"),
+        Err(why) => {
+            return report.change(WATCHES, None, &why.to_string(), "fix it; tillerman run does not start with it");
+        }
     };
     for warning in &watches.warnings {
         report.note(WATCHES, line_in(warning), warning, "helm-operator ignores it too: remove it, or correct its name");

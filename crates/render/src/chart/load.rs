@@ -1,7 +1,7 @@
 //! Loads a chart from a directory or an archive, within limits.
 
 use super::ignore::Rules;
-use super::{Chart, File, Metadata, values};
+use super::{Chart, File, Metadata, MetadataError, values};
 use crate::chart::ENGINE;
 use crate::template::go::quote::quoted;
 use crate::template::yaml;
@@ -50,6 +50,12 @@ pub struct LoadError(pub String);
 impl From<String> for LoadError {
     fn from(s: String) -> Self {
         Self(s)
+    }
+}
+
+impl From<MetadataError> for LoadError {
+    fn from(error: MetadataError) -> Self {
+        Self(error.to_string())
     }
 }
 
@@ -293,11 +299,9 @@ fn parse(name: &str, data: &[u8]) -> Result<serde_json::Value, LoadError> {
 
 fn update(metadata: &mut Metadata, name: &str, data: &[u8]) -> Result<(), LoadError> {
     let document = parse(name, data)?;
-    metadata.update(&document).map_err(|e| {
-        if e.starts_with("validation: ") {
-            return LoadError(e);
-        }
-        LoadError(format!("cannot load {name}: error unmarshaling JSON: while decoding JSON: {e}"))
+    metadata.update(&document).map_err(|e| match e {
+        MetadataError::Validation(_) => e.into(),
+        _ => LoadError(format!("cannot load {name}: error unmarshaling JSON: while decoding JSON: {e}")),
     })
 }
 

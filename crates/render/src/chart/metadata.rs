@@ -88,6 +88,35 @@ pub struct Dependency {
     pub alias: String,
 }
 
+/// Why a Chart.yaml, or a list of dependencies, is not valid; the words are Helm's.
+#[derive(Debug, thiserror::Error)]
+pub enum MetadataError {
+    /// A document has another type.
+    #[error("json: cannot unmarshal {found} into Go value of type {wanted}")]
+    Document {
+        /// The document's type.
+        found: &'static str,
+        /// Go's type.
+        wanted: &'static str,
+    },
+    /// A field has another type.
+    #[error("json: cannot unmarshal {found} into Go struct field {path} of type {wanted}")]
+    Field {
+        /// The value's type.
+        found: &'static str,
+        /// The struct and the field.
+        path: String,
+        /// Go's type.
+        wanted: &'static str,
+    },
+    /// Two dependencies have one name, which is between quotes.
+    #[error("validation: more than one dependency with name or alias {0}")]
+    Twice(String),
+    /// A field is missing, or its value is not valid.
+    #[error("validation: {0}")]
+    Validation(String),
+}
+
 /// Reads one Go struct out of a JSON object: keys match in any case, `null` leaves a field as it is.
 struct Reader<'a> {
     entries: &'a serde_json::Map<String, Value>,
@@ -96,11 +125,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(value: &'a Value, path: &str, go_type: &str) -> Result<Self, String> {
+    fn new(value: &'a Value, path: &str, go_type: &'static str) -> Result<Self, MetadataError> {
         match value {
             Value::Object(entries) => Ok(Self { entries, path: path.into() }),
             other if path.contains('.') => Err(mismatch(other, path, go_type)),
-            other => Err(format!("json: cannot unmarshal {} into Go value of type {go_type}", json_type(other))),
+            other => Err(MetadataError::Document { found: json_type(other), wanted: go_type }),
         }
     }
 
@@ -108,7 +137,7 @@ impl<'a> Reader<'a> {
         field(self.entries, key)
     }
 
-    fn string(&self, key: &str, field: &mut String) -> Result<(), String> {
+    fn string(&self, key: &str, field: &mut String) -> Result<(), MetadataError> {
         match self.get(key) {
             None => {}
             Some(value) => {
@@ -118,7 +147,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn bool(&self, key: &str, field: &mut bool) -> Result<(), String> {
+    fn bool(&self, key: &str, field: &mut bool) -> Result<(), MetadataError> {
         match self.get(key) {
             None => {}
             Some(Value::Bool(b)) => *field = *b,
@@ -127,7 +156,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn array(&self, key: &str, go_type: &str) -> Result<Option<&'a Vec<Value>>, String> {
+    fn array(&self, key: &str, go_type: &'static str) -> Result<Option<&'a Vec<Value>>, MetadataError> {
         match self.get(key) {
             None => Ok(None),
             Some(Value::Array(items)) => Ok(Some(items)),
@@ -135,7 +164,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn strings(&self, key: &str, field: &mut Vec<String>) -> Result<(), String> {
+    fn strings(&self, key: &str, field: &mut Vec<String>) -> Result<(), MetadataError> {
         if let Some(items) = self.array(key, "[]string")? {
             *field = items
                 .iter()
@@ -156,8 +185,8 @@ pub fn field<'a>(entries: &'a serde_json::Map<String, Value>, key: &str) -> Opti
     entries.iter().filter(fits).max_by_key(|(k, _)| *k).map(|(_, v)| v)
 }
 
-fn mismatch(value: &Value, path: &str, go_type: &str) -> String {
-    format!("json: cannot unmarshal {} into Go struct field {path} of type {go_type}", json_type(value))
+fn mismatch(value: &Value, path: &str, go_type: &'static str) -> MetadataError {
+    MetadataError::Field { found: json_type(value), path: path.into(), wanted: go_type }
 }
 
 impl Metadata {
@@ -167,7 +196,7 @@ impl Metadata {
     }
 
     /// Reads the fields of a document of Chart.yaml or requirements.yaml. Missing fields stay as they were.
-    pub fn update(&mut self, document: &Value) -> Result<(), String> {
+    pub fn update(&mut self, document: &Value) -> Result<(), MetadataError> {
         if document.is_null() {
             return Ok(());
         }
@@ -207,7 +236,7 @@ impl Metadata {
     }
 
     /// Makes texts printable and checks what Helm checks, with its words.
-    pub fn validate(&mut self) -> Result<(), String> {
+    pub fn validate(&mut self) -> Result<(), MetadataError> {
         for text in [
             &mut self.name,
             &mut self.description,
@@ -224,7 +253,7 @@ impl Metadata {
         {
             sanitize(text);
         }
-        let fail = |what: String| Err(format!("validation: {what}"));
+        let fail = |what| Err(MetadataError::Validation(what));
         if self.api_version.is_empty() {
             return fail("chart.metadata.apiVersion is required".into());
         }
@@ -258,10 +287,7 @@ impl Metadata {
         for dependency in &self.dependencies {
             let key = if dependency.alias.is_empty() { &dependency.name } else { &dependency.alias };
             if !seen.insert(key) {
-                return Err(format!(
-                    "validation: more than one dependency with name or alias {}",
-                    quoted(key.as_bytes())
-                ));
+                return Err(MetadataError::Twice(quoted(key.as_bytes())));
             }
         }
         Ok(())
@@ -269,10 +295,10 @@ impl Metadata {
 }
 
 impl Maintainer {
-    fn read(value: &Value) -> Result<Self, String> {
+    fn read(value: &Value) -> Result<Self, MetadataError> {
         let mut maintainer = Self::default();
         if value.is_null() {
-            return Err("validation: maintainers must not contain empty or null nodes".into());
+            return Err(MetadataError::Validation("maintainers must not contain empty or null nodes".into()));
         }
         let r = Reader::new(value, "Metadata.maintainers", "v2.Maintainer")?;
         r.string("name", &mut maintainer.name)?;
@@ -284,10 +310,10 @@ impl Maintainer {
 
 impl Dependency {
     /// Reads one entry of Chart.yaml or of a lock file.
-    pub fn read(value: &Value) -> Result<Self, String> {
+    pub fn read(value: &Value) -> Result<Self, MetadataError> {
         let mut dependency = Self::default();
         if value.is_null() {
-            return Err("validation: dependencies must not contain empty or null nodes".into());
+            return Err(MetadataError::Validation("dependencies must not contain empty or null nodes".into()));
         }
         let r = Reader::new(value, "Metadata.dependencies", "v2.Dependency")?;
         r.string("name", &mut dependency.name)?;
@@ -303,7 +329,7 @@ impl Dependency {
         Ok(dependency)
     }
 
-    fn validate(&mut self) -> Result<(), String> {
+    fn validate(&mut self) -> Result<(), MetadataError> {
         for text in [&mut self.name, &mut self.version, &mut self.repository, &mut self.condition] {
             sanitize(text);
         }
@@ -311,7 +337,8 @@ impl Dependency {
         if self.alias.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
             return Ok(());
         }
-        Err(format!("validation: dependency {} has disallowed characters in the alias", quoted(self.name.as_bytes())))
+        let name = quoted(self.name.as_bytes());
+        Err(MetadataError::Validation(format!("dependency {name} has disallowed characters in the alias")))
     }
 }
 

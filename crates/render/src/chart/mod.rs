@@ -16,7 +16,7 @@ pub use load::go_io;
 pub use load::{ChartLimits, LoadError, load, load_archive, load_files};
 pub use load::{archive_files, directory_files};
 pub use metadata::field;
-pub use metadata::{Dependency, Maintainer, Metadata};
+pub use metadata::{Dependency, Maintainer, Metadata, MetadataError};
 pub use schema_documents::{SchemaDocument, SchemaDocuments};
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

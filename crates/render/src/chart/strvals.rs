@@ -1,6 +1,7 @@
 //! The little language of `--set a.b[0]=c,d={x,y}` and its relatives, as Helm's `strvals` reads it.
 
 use super::Values;
+use super::values::ValuesError;
 use crate::template::go::quote;
 use crate::template::stack::deeper;
 use serde_json::Value;
@@ -28,7 +29,7 @@ pub enum Mode<'a> {
     /// `--set-string`: always text.
     Text,
     /// `--set-file`: the text is a path; the function answers with the file's content.
-    File(&'a dyn Fn(&str) -> Result<String, String>),
+    File(&'a dyn Fn(&str) -> Result<String, ValuesError>),
     /// `--set-json`: JSON.
     Json,
     /// `--set-literal`: everything that follows is the value, without escapes, commas or lists.
@@ -36,8 +37,8 @@ pub enum Mode<'a> {
 }
 
 /// Applies one argument to the values. The error is Helm's text, without its `failed parsing --set data: `.
-pub fn apply(argument: &str, values: &mut Values, mode: &Mode<'_>) -> Result<(), String> {
-    apply_within(argument, values, mode, PathLimits::HELM)
+pub fn apply(argument: &str, values: &mut Values, mode: &Mode<'_>) -> Result<(), ValuesError> {
+    apply_within(argument, values, mode, PathLimits::HELM).map_err(ValuesError::Argument)
 }
 
 /// [`apply`] with other limits.
@@ -307,7 +308,7 @@ impl Parser<'_> {
     fn convert(&self, text: &str) -> Result<Value, Stop> {
         match self.mode {
             Mode::Typed => Ok(typed(text)),
-            Mode::File(read) => read(text).map(Value::String).map_err(Stop::Failed),
+            Mode::File(read) => read(text).map(Value::String).map_err(|e| Stop::Failed(e.to_string())),
             _ => Ok(Value::String(text.into())),
         }
     }
@@ -380,10 +381,10 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mode, PathLimits, apply, apply_within};
+    use super::{Mode, PathLimits, ValuesError, apply, apply_within};
     use serde_json::{Value, json};
 
-    fn set(argument: &str) -> Result<Value, String> {
+    fn set(argument: &str) -> Result<Value, ValuesError> {
         let mut values = serde_json::Map::new();
         apply(argument, &mut values, &Mode::Typed)?;
         Ok(Value::Object(values))
@@ -403,7 +404,7 @@ mod tests {
             ("a\\.b=c\\,d", json!({"a.b": "c,d"})),
             ("a={}", json!({"a": [""]})),
         ] {
-            assert_eq!(set(argument), Ok(want), "{argument}");
+            assert_eq!(set(argument).unwrap(), want, "{argument}");
         }
     }
 
@@ -422,7 +423,7 @@ mod tests {
                 "unable to parse key: interface conversion: interface {} is int64, not map[string]interface {}",
             ),
         ] {
-            assert_eq!(set(argument), Err(want.to_owned()), "{argument}");
+            assert_eq!(set(argument).unwrap_err().to_string(), want, "{argument}");
         }
     }
 
@@ -432,7 +433,7 @@ mod tests {
         assert!(set(&many(1_000)).is_ok());
         let expected = "there are more indices in a row than the maximum of 1000";
         for n in [1_001, 30_000] {
-            assert_eq!(set(&many(n)), Err(expected.to_owned()), "{n}");
+            assert_eq!(set(&many(n)).unwrap_err().to_string(), expected, "{n}");
         }
         let limits = PathLimits { index: 3, names: 2, indices: 2 };
         let within = |argument: &str| apply_within(argument, &mut serde_json::Map::new(), &Mode::Literal, limits);

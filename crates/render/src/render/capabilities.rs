@@ -92,11 +92,27 @@ pub struct KubeVersion {
     pub minor: u64,
 }
 
+/// Why a text is not a version of Kubernetes; the texts are between quotes.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeVersionError {
+    /// It does not begin with two numbers.
+    #[error("could not parse {0} as version")]
+    Malformed(String),
+    /// A number is empty, or begins with a zero.
+    #[error("illegal zero-prefixed version component {part} in {text}")]
+    ZeroPrefixed {
+        /// The number.
+        part: String,
+        /// The whole text.
+        text: String,
+    },
+}
+
 impl KubeVersion {
     /// Reads a version as `k8s.io/apimachinery`'s `ParseGeneric` does: at least two numbers, no leading zeros, then
     /// anything.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let malformed = || format!("could not parse {} as version", quoted(text.as_bytes()));
+    pub fn parse(text: &str) -> Result<Self, KubeVersionError> {
+        let malformed = || KubeVersionError::Malformed(quoted(text.as_bytes()));
         let body = text.trim().trim_start_matches('v');
         let end = body.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(body.len());
         let numbers = body[..end].trim_end_matches('.');
@@ -108,7 +124,7 @@ impl KubeVersion {
         for part in &parts {
             if part.is_empty() || part.len() > 1 && part.starts_with('0') {
                 let (part, text) = (quoted(part.as_bytes()), quoted(text.as_bytes()));
-                return Err(format!("illegal zero-prefixed version component {part} in {text}"));
+                return Err(KubeVersionError::ZeroPrefixed { part, text });
             }
             read.push(part.parse::<u64>().map_err(|_| malformed())?);
         }

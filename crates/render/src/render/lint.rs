@@ -1,6 +1,7 @@
 //! Rendering as `helm lint` does it.
 
 use super::dependencies::{self, ChartNode};
+use super::schema_error::SchemaError;
 use super::{Capabilities, Diagnostic, KubeVersion, Options, Release, coalesce, guarded, render_files, schema};
 use crate::chart::{Chart, Values};
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ fn lint_within_budget(
     options: &Options,
 ) -> Result<Option<BTreeMap<String, String>>, Diagnostic> {
     let user = dependencies::to_map(values);
-    let kube = KubeVersion::parse(&capabilities.kube_version).map_err(Diagnostic::values)?;
+    let kube = KubeVersion::parse(&capabilities.kube_version).map_err(|e| Diagnostic::values(e.to_string()))?;
     let Ok(root) = ChartNode::resolve(chart, &user) else { return Ok(None) };
     let Ok(values) = coalesce::coalesce_values(&root, &user) else { return Ok(None) };
     let Ok(values) = coalesce::coalesce_values(&root, &values) else { return Ok(None) };
@@ -40,7 +41,7 @@ fn lint_within_budget(
 }
 
 /// The violations of a schema by a user's values over those of `values.yaml`, as `helm lint` merges them.
-pub fn lint_values(user: &Values, chart: &Values, schema: &[u8]) -> Result<(), String> {
+pub fn lint_values(user: &Values, chart: &Values, schema: &[u8]) -> Result<(), SchemaError> {
     let (user, chart) = (dependencies::to_map(user), dependencies::to_map(chart));
     coalesce::coalesce_tables(&user, &chart, false);
     schema::check(&Chart::default(), schema, &user)

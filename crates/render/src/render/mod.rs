@@ -16,6 +16,7 @@ mod schema;
 #[cfg(not(feature = "schema"))]
 #[path = "schema_absent.rs"]
 mod schema;
+mod schema_error;
 
 use crate::chart::{Chart, File, Values};
 pub use crate::template::budget::Stop;
@@ -229,7 +230,8 @@ pub struct RenderedFiles {
 impl RenderedFiles {
     /// The manifests and hooks of the texts, in Helm's order. The error says which file is not YAML.
     pub fn sort(self) -> Result<Rendered, Diagnostic> {
-        let order::Sorted { manifests, hooks, unknown } = order::sort(&self.texts).map_err(|problem| {
+        let order::Sorted { manifests, hooks, unknown } = order::sort(&self.texts).map_err(|error| {
+            let problem = error.to_string();
             let rendered = explain::rendered(&problem, &self.texts, &self.origins);
             let explanation = Box::new(Explanation { rendered, ..Explanation::default() });
             Diagnostic { explanation, ..Diagnostic::rendering(problem) }

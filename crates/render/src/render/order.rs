@@ -2,7 +2,7 @@
 
 use super::{Hook, Manifest};
 use crate::template::functions::text;
-use crate::template::yaml::{self, Head};
+use crate::template::yaml::{self, Head, YamlError};
 
 /// The order in which Helm installs kinds; others come last, by name.
 pub const INSTALL_ORDER: [&str; 38] = [
@@ -83,10 +83,18 @@ pub struct Sorted {
     pub unknown: Vec<Hook>,
 }
 
+/// Which file holds a document that is not YAML, or whose head has wrong types; the words are Helm's.
+#[derive(Debug, thiserror::Error)]
+#[error("YAML parse error on {path}: {error}")]
+pub struct ManifestError {
+    /// The file.
+    path: String,
+    /// Why.
+    error: YamlError,
+}
+
 /// Sorts rendered files into manifests and hooks. `files` are in the order of their names.
-///
-/// The error is Helm's: which file holds a document that is not YAML, or whose head has wrong types.
-pub fn sort(files: &[(String, String)]) -> Result<Sorted, String> {
+pub fn sort(files: &[(String, String)]) -> Result<Sorted, ManifestError> {
     let mut sorted = Sorted::default();
     for (path, text) in files {
         let base = path.rsplit('/').next().unwrap_or(path);
@@ -94,7 +102,7 @@ pub fn sort(files: &[(String, String)]) -> Result<Sorted, String> {
             continue;
         }
         for document in split(text) {
-            let head = head(document).map_err(|e| format!("YAML parse error on {path}: {e}"))?;
+            let head = head(document).map_err(|error| ManifestError { path: path.clone(), error })?;
             place(path, document, head, &mut sorted);
         }
     }

@@ -1,6 +1,7 @@
 //! Schemas without the feature `schema`: a chart that has one is an error, because its values would not be checked.
 
 use super::dependencies::ChartNode;
+use super::schema_error::SchemaError;
 use crate::chart::Chart;
 use crate::template::value::Map;
 
@@ -20,6 +21,6 @@ fn with_schema<'n>(node: &'n ChartNode<'_>) -> Option<&'n str> {
 }
 
 /// Fails.
-pub fn check(_: &Chart, _: &[u8], _: &Map) -> Result<(), String> {
-    Err(ABSENT.to_owned())
+pub fn check(_: &Chart, _: &[u8], _: &Map) -> Result<(), SchemaError> {
+    Err(SchemaError(ABSENT.to_owned()))
 }

@@ -11,7 +11,6 @@
 use super::function::FnError;
 use super::value::Value;
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -62,24 +61,17 @@ const ENTRY: usize = 80;
 const NODE: usize = 128;
 
 /// A limit that has been reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Spent {
     /// [`Limits::steps`]
+    #[error("template took more than {0} steps")]
     Steps(u64),
     /// [`Limits::memory`]
+    #[error("template made more than {0} bytes of values")]
     Memory(u64),
     /// The [`Stop`] was used.
+    #[error("template was stopped, because it took too long")]
     Stopped,
-}
-
-impl fmt::Display for Spent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Steps(limit) => write!(f, "template took more than {limit} steps"),
-            Self::Memory(limit) => write!(f, "template made more than {limit} bytes of values"),
-            Self::Stopped => write!(f, "template was stopped, because it took too long"),
-        }
-    }
 }
 
 impl From<Spent> for FnError {

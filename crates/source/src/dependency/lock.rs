@@ -3,7 +3,7 @@
 use crate::{SourceError, fail, sha256};
 use std::path::Path;
 use std::time::SystemTime;
-use tillerman_render::chart::{Chart, Dependency, field, go_io};
+use tillerman_render::chart::{Chart, Dependency, MetadataError, field, go_io};
 use tillerman_render::template::functions::json::{self, Style};
 use tillerman_render::template::value::Value;
 use tillerman_render::template::yaml;
@@ -25,7 +25,7 @@ impl Lock {
         let digest = fields.and_then(|f| field(f, "digest")).and_then(serde_json::Value::as_str).unwrap_or_default();
         let entries = fields.and_then(|f| field(f, "dependencies")).and_then(serde_json::Value::as_array);
         let entries = entries.map(Vec::as_slice).unwrap_or_default();
-        let dependencies = entries.iter().map(Dependency::read).collect::<Result<_, _>>().map_err(SourceError)?;
+        let dependencies = entries.iter().map(Dependency::read).collect::<Result<_, MetadataError>>()?;
         Ok(Some(Self { digest: digest.to_owned(), dependencies }))
     }
 
@@ -41,7 +41,7 @@ impl Lock {
             "digest": self.digest,
             "generated": timestamp(now).to_string(),
         });
-        let text = yaml::emit(&Value::from(&document)).map_err(SourceError)?;
+        let text = yaml::emit(&Value::from(&document))?;
         std::fs::write(&path, text).map_err(|e| SourceError(format!("open {}: {}", path.display(), go_io(&e))))
     }
 }
@@ -74,7 +74,7 @@ fn one(dependency: &Dependency) -> Result<String, SourceError> {
     let style = Style { escape_html: true, ..Style::default() };
     let mut fields = Vec::new();
     for (key, value) in document.as_object().into_iter().flatten() {
-        let value = json::write(&Value::from(value), style).map_err(SourceError)?;
+        let value = json::write(&Value::from(value), style)?;
         fields.push(format!("\"{key}\":{}", String::from_utf8_lossy(&value)));
     }
     Ok(format!("{{{}}}", fields.join(",")))

@@ -88,5 +88,5 @@ fn add(
 
 fn emit(document: &impl serde::Serialize) -> Result<Vec<u8>, SourceError> {
     let document = serde_json::to_value(document).map_err(|e| SourceError(e.to_string()))?;
-    yaml::emit(&Value::from(&document)).map_err(SourceError)
+    Ok(yaml::emit(&Value::from(&document))?)
 }

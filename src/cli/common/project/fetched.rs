@@ -87,7 +87,7 @@ pub fn load(files: &ProjectFiles) -> Result<Chart, CliError> {
 
 /// Which values came, went or changed their type between two versions of a chart, in lines.
 pub fn changes(older: &Chart, newer: &Chart) -> Result<Vec<String>, CliError> {
-    let types = |chart: &Chart| crd::types(chart, CrdSettings::default(), &crd::carried(chart)).map_err(CliError);
+    let types = |chart: &Chart| crd::types(chart, CrdSettings::default(), &crd::carried(chart)).map_err(CliError::new);
     let (was, is) = (types(older)?.schema, types(newer)?.schema);
     let mut lines = Vec::new();
     added(&was, &is, "spec", &mut lines);

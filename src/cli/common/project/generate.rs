@@ -101,7 +101,7 @@ pub fn generate(
         files.insert(kind.api.crd_path(), kind.definition()?.into_bytes());
         files.insert(kind.api.sample_path(), kind.sample()?);
     }
-    let text = project.write(scaffold::PROJECT_HEAD).map_err(CliError)?;
+    let text = project.write(scaffold::PROJECT_HEAD)?;
     written.replace(PROJECT, text.as_bytes())?;
     let is_other = |path: &str| path != WATCHES && !path.starts_with(&format!("{CHARTS}/"));
     written.update(&files, &scaffold::files(before, &known, env!("CARGO_PKG_VERSION")), is_other)
@@ -119,7 +119,7 @@ fn made(resource: &ProjectResource, project: &Project, folder: &Path) -> Result<
         namespaces,
         cluster_scoped,
         pinned: pinned::of(&chart),
-        depends_on: dependencies::of(&chart, project).map_err(CliError)?,
+        depends_on: dependencies::of(&chart, project)?,
         ..Api::new(resource, plural, project)
     };
     Ok(Made { api, chart, evidence })
@@ -148,6 +148,6 @@ impl Made {
         let none = Values::new();
         let found = if renders(&none) { None } else { self.evidence.iter().find(|file| renders(&file.values)) };
         let (values, from) = found.map_or((&none, None), |file| (&file.values, Some(&*file.name)));
-        sample::of(&self.api, &self.chart, values, from).map_err(CliError)
+        Ok(sample::of(&self.api, &self.chart, values, from)?)
     }
 }

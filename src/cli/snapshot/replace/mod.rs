@@ -192,7 +192,7 @@ async fn until_it_holds(world: &World, url: &str, access: &Access, contents: &Co
             Some(why) => why,
             None => match holds(access, url, contents).await {
                 Ok(()) => return Ok(()),
-                Err(why) => why,
+                Err(why) => why.0,
             },
         };
         if why != said {
@@ -204,7 +204,7 @@ async fn until_it_holds(world: &World, url: &str, access: &Access, contents: &Co
 }
 
 /// Whether the cluster has the keys of the backup, at the backup's revision. Later writes do not change the answer.
-async fn holds(access: &Access, url: &str, contents: &Contents) -> Result<(), String> {
+async fn holds(access: &Access, url: &str, contents: &Contents) -> Result<(), CliError> {
     let asking = async {
         let client = access.client(url).await?;
         let revision = i64::try_from(contents.revision).unwrap_or(i64::MAX);
@@ -219,13 +219,13 @@ async fn holds(access: &Access, url: &str, contents: &Contents) -> Result<(), St
         Ok((keys, _)) => (keys, contents.revision),
         // The history is already gone, so the present state must suffice.
         Err(error) if error.to_string().contains("compacted") => (now.0.min(contents.keys), now.1),
-        Err(error) => return Err(format!("{url}: {error}")),
+        Err(error) => return Err(format!("{url}: {error}").into()),
     };
     if keys == contents.keys && at >= contents.revision {
         return Ok(());
     }
     let Contents { revision, keys: wanted, .. } = contents;
-    Err(format!("it has {keys} keys at revision {at}, and the backup {wanted} at revision {revision}"))
+    Err(format!("it has {keys} keys at revision {at}, and the backup {wanted} at revision {revision}").into())
 }
 
 /// How many keys there are at a revision, by a linearizable read, and the revision of now.

@@ -51,7 +51,7 @@ impl PostRenderArgs {
             Plugin::find(name)
         };
         match (plugin, names.next()) {
-            (Err(e), _) => wrong(name, &e),
+            (Err(e), _) => wrong(name, &e.0),
             (Ok(_), Some(second)) => wrong(second, "cannot specify --post-renderer flag more than once"),
             (Ok(plugin), None) => Ok(Some(PostRenderer { plugin, args: self.post_renderer_args.clone() })),
         }
@@ -60,7 +60,7 @@ impl PostRenderArgs {
 
 impl PostRenderer {
     /// Rendered files, changed by the program. A document that it adds gets its own name.
-    pub fn run(&self, texts: &[(String, String)]) -> Result<Vec<(String, String)>, String> {
+    pub fn run(&self, texts: &[(String, String)]) -> Result<Vec<(String, String)>, CliError> {
         let merged = merge(texts).map_err(|e| format!("error merging manifests: {e}"))?;
         let name = &self.plugin.name;
         let output = self.plugin.run(&self.args, &merged).map_err(|e| {
@@ -69,20 +69,21 @@ impl PostRenderer {
         if output.trim().is_empty() {
             return Err(format!(
                 "error while running post render on files: post-renderer {name:?} produced empty output"
-            ));
+            )
+            .into());
         }
-        split(&output).map_err(|e| format!("error while parsing post rendered output: error parsing YAML: {e}"))
+        split(&output).map_err(|e| format!("error while parsing post rendered output: error parsing YAML: {e}").into())
     }
 }
 
 /// All documents as one stream, each marked with its file.
-fn merge(texts: &[(String, String)]) -> Result<String, String> {
+fn merge(texts: &[(String, String)]) -> Result<String, CliError> {
     let mut all = Vec::new();
     for (file, text) in texts {
         if file.rsplit('/').next().is_some_and(|base| base.starts_with('_')) {
             continue;
         }
-        let wrong = |e: String| format!("parsing {file}: {e}");
+        let wrong = |e: CliError| format!("parsing {file}: {e}");
         for document in order::split(text) {
             for mut document in documents(document).map_err(wrong)? {
                 annotate(&mut document.root, file);
@@ -94,7 +95,7 @@ fn merge(texts: &[(String, String)]) -> Result<String, String> {
 }
 
 /// The files of a stream, by their marks, without them.
-fn split(text: &str) -> Result<Vec<(String, String)>, String> {
+fn split(text: &str) -> Result<Vec<(String, String)>, CliError> {
     let mut files: BTreeMap<String, Vec<Document>> = BTreeMap::new();
     for (i, mut document) in documents(text)?.into_iter().enumerate() {
         let annotations = document.root.get("metadata").and_then(|metadata| metadata.get("annotations"));
@@ -108,7 +109,7 @@ fn split(text: &str) -> Result<Vec<(String, String)>, String> {
 }
 
 /// The documents of a text with something in them. A lone list counts as its items.
-fn documents(text: &str) -> Result<Vec<Document>, String> {
+fn documents(text: &str) -> Result<Vec<Document>, CliError> {
     let text = text.replace("\r\n", "\n");
     let pieces = pieces(&text)?;
     let mut documents = Vec::new();
@@ -118,7 +119,10 @@ fn documents(text: &str) -> Result<Vec<Document>, String> {
         // its own words.
         let document = read(piece).map_err(|e| {
             let known = parse(piece.as_bytes()).err().map(|e| e.to_string());
-            malformed(known.map_or(e, |text| text.trim_start_matches("error converting YAML to JSON: ").to_owned()))
+            malformed(known.map_or_else(
+                || e.to_string(),
+                |text| text.trim_start_matches("error converting YAML to JSON: ").to_owned(),
+            ))
         });
         let Some(mut document) = document? else { continue };
         let root = &mut document.root;
@@ -144,12 +148,12 @@ fn documents(text: &str) -> Result<Vec<Document>, String> {
 }
 
 /// A stream's parts, between lines that begin with `---`.
-fn pieces(text: &str) -> Result<Vec<String>, String> {
+fn pieces(text: &str) -> Result<Vec<String>, CliError> {
     let mut pieces = vec![String::new()];
     for (i, line) in text.split_inclusive('\n').enumerate() {
         match line.strip_prefix("---").filter(|_| i > 0 && line.ends_with('\n')) {
             Some(rest) if !rest.trim().is_empty() && !rest.trim().starts_with('#') => {
-                return Err(format!("invalid document separator: {}", line.trim()));
+                return Err(format!("invalid document separator: {}", line.trim()).into());
             }
             Some(_) => pieces.push(String::new()),
             None => pieces.last_mut().into_iter().for_each(|piece| piece.push_str(line)),
@@ -159,7 +163,7 @@ fn pieces(text: &str) -> Result<Vec<String>, String> {
 }
 
 /// The effect of reading on a document: it loses the annotations of the reader.
-fn prepare(root: &mut CommentedNode) -> Result<(), String> {
+fn prepare(root: &mut CommentedNode) -> Result<(), CliError> {
     if let Content::Scalar(..) | Content::Sequence(..) | Content::Alias(_) = &root.content {
         let kind = match root.content {
             Content::Sequence(..) => "SequenceNode",
@@ -168,7 +172,7 @@ fn prepare(root: &mut CommentedNode) -> Result<(), String> {
         };
         let document = Document { head: String::new(), root: root.clone(), foot: String::new() };
         let text = write_documents(&[document]);
-        return Err(format!("wrong node kind: expected MappingNode but got {kind}: node contents:\n{text}"));
+        return Err(format!("wrong node kind: expected MappingNode but got {kind}: node contents:\n{text}").into());
     }
     clear(root, &READERS);
     Ok(())

@@ -1,10 +1,12 @@
 //! Helm's plugins, for post-rendering only: found by name, run as programs.
 
 use crate::chart::go_io;
+use crate::cli::common::error::CliError;
 use crate::cli::common::helm_log::log;
 use crate::template::yaml;
 use serde::Deserialize;
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -69,7 +71,7 @@ impl Plugin {
     }
 
     /// The post-renderer of this name in the folders of `HELM_PLUGINS`, or of Helm's data.
-    pub fn find(name: &str) -> Result<Self, String> {
+    pub fn find(name: &str) -> Result<Self, CliError> {
         let folders = std::env::var_os("HELM_PLUGINS").map_or_else(
             || vec![crate::source::data_home().join("plugins")],
             |list| std::env::split_paths(&list).collect(),
@@ -83,14 +85,15 @@ impl Plugin {
             return Err(format!(
                 "plugin {name:?} needs the runtime {:?}; only plugins of the runtime \"subprocess\" can be run",
                 metadata.runtime
-            ));
+            )
+            .into());
         }
         let commands = metadata.runtime_config.unwrap_or_default().platform_command;
         Ok(Self { name: metadata.name, folder: Some(folder), commands })
     }
 
     /// Passes a text to the program; returns its output. Its standard error is not shown, as in Helm.
-    pub fn run(&self, args: &[String], input: &str) -> Result<String, String> {
+    pub fn run(&self, args: &[String], input: &str) -> Result<String, CliError> {
         let mut command = self.command()?;
         let mut child = command
             .args(args)
@@ -107,12 +110,12 @@ impl Plugin {
         });
         let output = output.map_err(|e| go_io(&e))?;
         if !output.status.success() {
-            return Err(format!("plugin {:?} exited with error", self.name));
+            return Err(format!("plugin {:?} exited with error", self.name).into());
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    fn command(&self) -> Result<Command, String> {
+    fn command(&self) -> Result<Command, CliError> {
         let Some(folder) = &self.folder else { return Ok(Command::new(&self.name)) };
         let mut env: HashMap<String, String> = std::env::vars().collect();
         env.insert("HELM_PLUGIN_NAME".into(), self.name.clone());
@@ -128,7 +131,7 @@ impl Plugin {
 }
 
 /// The plugin of a name in a folder of plugins. Plugins that cannot be read are reported and left out.
-fn find_in(folder: &Path, name: &str) -> Result<Option<(Metadata, PathBuf)>, String> {
+fn find_in(folder: &Path, name: &str) -> Result<Option<(Metadata, PathBuf)>, CliError> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> =
         entries.map(|entry| entry.path()).filter(|p| p.join("plugin.yaml").exists()).collect();
@@ -140,13 +143,13 @@ fn find_in(folder: &Path, name: &str) -> Result<Option<(Metadata, PathBuf)>, Str
         let metadata = match load(&path) {
             Ok(metadata) => metadata,
             Err(e) => {
-                log("WARN", "failed to load plugin (ignoring)", &[("plugin_yaml", &file), ("error", &e)]);
+                log("WARN", "failed to load plugin (ignoring)", &[("plugin_yaml", &file), ("error", &e.0)]);
                 continue;
             }
         };
         if let Some(other) = seen.insert(metadata.name.clone(), path.clone()) {
             let (name, other, path) = (&metadata.name, other.display().to_string(), path.display().to_string());
-            return Err(format!("two plugins claim the name {name:?} at {other:?} and {path:?}"));
+            return Err(format!("two plugins claim the name {name:?} at {other:?} and {path:?}").into());
         }
         if found.is_none() && metadata.name == name && metadata.kind == TYPE {
             found = Some((metadata, path));
@@ -155,24 +158,24 @@ fn find_in(folder: &Path, name: &str) -> Result<Option<(Metadata, PathBuf)>, Str
     Ok(found)
 }
 
-fn load(folder: &Path) -> Result<Metadata, String> {
+fn load(folder: &Path) -> Result<Metadata, CliError> {
     let (file, shown) = (folder.join("plugin.yaml"), folder.display().to_string());
     let data = std::fs::read(&file).map_err(|e| {
         format!("failed to read plugin at {:?}: open {}: {}", file.display().to_string(), file.display(), go_io(&e))
     })?;
-    let failed = |e: String| format!("failed to load plugin {shown:?}: {e}");
-    let parsed = yaml::parse(&data).map_err(|e| failed(e.to_string()))?;
-    let metadata: Metadata = serde_json::from_value(parsed).map_err(|e| failed(e.to_string()))?;
-    check(&metadata).map_err(failed)?;
+    let failed = |e: &dyn Display| format!("failed to load plugin {shown:?}: {e}");
+    let parsed = yaml::parse(&data).map_err(|e| failed(&e))?;
+    let metadata: Metadata = serde_json::from_value(parsed).map_err(|e| failed(&e))?;
+    check(&metadata).map_err(|e| failed(&e))?;
     Ok(metadata)
 }
 
-fn check(metadata: &Metadata) -> Result<(), String> {
+fn check(metadata: &Metadata) -> Result<(), CliError> {
     match metadata.api_version.as_str() {
         "v1" => {}
         // Plugins of Helm 3 are not post-renderers and are ignored.
         "" => return Ok(()),
-        other => return Err(format!("invalid plugin apiVersion: {other:?}")),
+        other => return Err(format!("invalid plugin apiVersion: {other:?}").into()),
     }
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let missing = if metadata.name.is_empty() || !metadata.name.chars().all(allowed) {

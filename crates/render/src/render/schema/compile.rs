@@ -10,6 +10,7 @@ use super::place::{self, SchemaPlace, below};
 use super::plain::Plain;
 use super::validate;
 use crate::chart::{File, SchemaDocument, SchemaDocuments};
+use crate::render::schema_error::SchemaError;
 use crate::template::functions::re2::Pattern;
 use crate::template::functions::text::quoted;
 use crate::template::value::{Map, Value};
@@ -143,7 +144,7 @@ impl Others {
                 &self.files.iter().find(|file| file.name == path)?.data
             }
         };
-        Some(draft::parse(text).map_err(|why| format!("failing loading {}: {why}", quoted(url))))
+        Some(draft::parse(text).map_err(|why| format!("failing loading {}: {why}", quoted(url)).into()))
     }
 
     fn is_any(&self, url: &str) -> bool {
@@ -164,7 +165,7 @@ pub struct Compiler {
     pub is_meta: bool,
 }
 
-pub type Compiled<T> = Result<T, String>;
+pub type Compiled<T> = Result<T, SchemaError>;
 
 /// The drafts' own schemas.
 struct Metas {
@@ -270,7 +271,7 @@ impl Compiler {
             let place = SchemaPlace { url: url.into(), pointer: pointer.into() };
             let meta = metas.schemas[id].place.to_string();
             let lead = format!("{} is not valid against metaschema", quoted(&place.to_string()));
-            format!("{lead}: jsonschema validation failed with {}{text}", quoted_list(&[meta]))
+            format!("{lead}: jsonschema validation failed with {}{text}", quoted_list(&[meta])).into()
         })
     }
 
@@ -282,10 +283,10 @@ impl Compiler {
         }
         let url = name.split('#').next().unwrap_or_default().to_owned();
         if here.pointer.is_empty() && url == here.url {
-            return Err(format!("draft {} is not supported", quoted(&url)));
+            return Err(format!("draft {} is not supported", quoted(&url)).into());
         }
         if path.contains(&url) {
-            return Err(format!("cycle in resolving $schema in {}", quoted(&url)));
+            return Err(format!("cycle in resolving $schema in {}", quoted(&url)).into());
         }
         path.push(url.clone());
         match self.document(&url)? {
@@ -340,7 +341,7 @@ impl Compiler {
                 Some(other) if other.pointer != pointer => {
                     let (id, url) = (quoted(&base), quoted(url));
                     let places = format!("{} and {}", quoted(pointer), quoted(&other.pointer));
-                    return Err(format!("duplicate id {id} in {url} at {places}"));
+                    return Err(format!("duplicate id {id} in {url} at {places}").into());
                 }
                 Some(_) => {}
                 None => {
@@ -348,7 +349,7 @@ impl Compiler {
                 }
             }
         }
-        let owner = root.resources.values_mut().find(|r| r.id == base).ok_or("baseres is nil")?;
+        let owner = root.resources.values_mut().find(|r| r.id == base).ok_or_else(|| "baseres is nil".to_owned())?;
         collect_anchors(owner, object, &here)?;
         let inner = owner.draft;
         for (pointer, schema) in subschemas(object, draft, pointer) {
@@ -467,7 +468,7 @@ fn collect_anchors(owner: &mut Resource, object: &Map, here: &SchemaPlace) -> Co
         if *pointer != here.pointer {
             let (anchor, url) = (quoted(&anchor), quoted(&here.url));
             let places = format!("{} and {}", quoted(pointer), quoted(&here.pointer));
-            return Err(format!("duplicate anchor {anchor} in {url} at {places}"));
+            return Err(format!("duplicate anchor {anchor} in {url} at {places}").into());
         }
     }
     Ok(())

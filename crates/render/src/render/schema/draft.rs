@@ -1,5 +1,6 @@
 //! The drafts of JSON Schema, and the schemas of their own.
 
+use crate::render::schema_error::SchemaError;
 use crate::template::functions::json;
 use crate::template::value::{Map, Value};
 
@@ -154,6 +155,6 @@ pub fn string(entries: &Map, key: &str) -> Option<String> {
 }
 
 /// Reads a schema; the error is that of Go's decoder.
-pub fn parse(bytes: &[u8]) -> Result<Value, String> {
-    json::parse_exact(bytes)
+pub fn parse(bytes: &[u8]) -> Result<Value, SchemaError> {
+    json::parse_exact(bytes).map_err(|e| SchemaError(e.to_string()))
 }

@@ -1,16 +1,39 @@
 //! The values of `format` that Helm's validator knows, and its messages about a text that does not fit.
 
-use crate::template::functions::address::{self, Address};
+use crate::template::functions::address::{self, Address, AddressError};
+use crate::template::functions::layout::{self, TimeError};
+use crate::template::functions::re2;
 use crate::template::functions::text::quoted as double_quoted;
 use crate::template::functions::url::Url;
-use crate::template::functions::{layout, re2};
 use crate::template::go::quote;
+
+/// The fault of a text.
+#[derive(Debug, thiserror::Error)]
+pub enum FormatError {
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error(transparent)]
+    Time(#[from] TimeError),
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for FormatError {
+    fn from(text: String) -> Self {
+        Self::Other(text)
+    }
+}
+
+impl From<&str> for FormatError {
+    fn from(text: &str) -> Self {
+        Self::Other(text.into())
+    }
+}
 
 /// A format.
 pub struct Format {
     pub name: &'static str,
-    /// The fault of a text.
-    pub check: fn(&str) -> Result<(), String>,
+    pub check: fn(&str) -> Checked,
 }
 
 /// A format by its name; unknown names are not a format.
@@ -39,7 +62,7 @@ pub fn find(name: &str) -> Option<Format> {
     FORMATS.into_iter().find(|format| format.name == name)
 }
 
-type Checked = Result<(), String>;
+type Checked = Result<(), FormatError>;
 
 fn wrong(text: &str) -> Checked {
     Err(text.into())
@@ -51,11 +74,11 @@ fn quoted(c: char) -> String {
 }
 
 fn invalid_character(c: char) -> Checked {
-    Err(format!("invalid character {}", quoted(c)))
+    Err(format!("invalid character {}", quoted(c)).into())
 }
 
 fn regex(text: &str) -> Checked {
-    re2::compile(text).map(|_| ()).map_err(|e| format!("error parsing regexp: {e}"))
+    re2::compile(text).map(|_| ()).map_err(|e| format!("error parsing regexp: {e}").into())
 }
 
 fn json_pointer(text: &str) -> Checked {
@@ -86,10 +109,10 @@ fn uuid(text: &str) -> Checked {
     }
     for (i, (group, size)) in groups.into_iter().zip(sizes).enumerate() {
         if group.len() != size {
-            return Err(format!("element {} must be {size} characters long", i + 1));
+            return Err(format!("element {} must be {size} characters long", i + 1).into());
         }
         if let Some(c) = group.chars().find(|c| !c.is_ascii_hexdigit()) {
-            return Err(format!("non-hex character {}", quoted(c)));
+            return Err(format!("non-hex character {}", quoted(c)).into());
         }
     }
     Ok(())
@@ -127,11 +150,8 @@ fn duration_part(part: &str, all: &str) -> Checked {
         let Some(at) = units.find(unit) else {
             let out_of_order = all.contains(unit);
             let unit = quoted(unit);
-            return Err(if out_of_order {
-                format!("unit {unit} out of order")
-            } else {
-                format!("invalid unit {unit}")
-            });
+            let fault = if out_of_order { format!("unit {unit} out of order") } else { format!("invalid unit {unit}") };
+            return Err(fault.into());
         };
         units = &units[at + 1..];
         rest = &rest[digits + 1..];
@@ -141,7 +161,7 @@ fn duration_part(part: &str, all: &str) -> Checked {
 
 fn period(text: &str) -> Checked {
     let Some((start, end)) = text.split_once('/') else { return wrong("missing slash") };
-    let named = |what: &str, found: Checked| found.map_err(|e| format!("invalid {what}: {e}"));
+    let named = |what: &str, found: Checked| found.map_err(|e| format!("invalid {what}: {e}").into());
     if start.starts_with('P') {
         named("start duration", duration(start))?;
         return named("end date-time", date_time(end));
@@ -151,7 +171,7 @@ fn period(text: &str) -> Checked {
 }
 
 /// `strconv.Atoi`
-fn number(text: &str) -> Result<i64, String> {
+fn number(text: &str) -> Result<i64, FormatError> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let reason = if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         "invalid syntax"
@@ -161,7 +181,7 @@ fn number(text: &str) -> Result<i64, String> {
             Err(_) => "value out of range",
         }
     };
-    Err(format!("strconv.Atoi: parsing {}: {reason}", double_quoted(text)))
+    Err(format!("strconv.Atoi: parsing {}: {reason}", double_quoted(text)).into())
 }
 
 fn ipv4(text: &str) -> Checked {
@@ -229,11 +249,11 @@ fn email(text: &str) -> Checked {
     }
     if let Some(address) = domain.strip_prefix('[').and_then(|d| d.strip_suffix(']')) {
         return match address.strip_prefix("IPv6:") {
-            Some(address) => ipv6(address).map_err(|e| format!("invalid ipv6 address: {e}")),
-            None => ipv4(address).map_err(|e| format!("invalid ipv4 address: {e}")),
+            Some(address) => ipv6(address).map_err(|e| format!("invalid ipv6 address: {e}").into()),
+            None => ipv4(address).map_err(|e| format!("invalid ipv4 address: {e}").into()),
         };
     }
-    hostname(domain).map_err(|e| format!("invalid domain: {e}"))
+    hostname(domain).map_err(|e| format!("invalid domain: {e}").into())
 }
 
 fn unquoted_local(local: &str) -> Checked {
@@ -251,7 +271,8 @@ fn unquoted_local(local: &str) -> Checked {
 }
 
 fn date(text: &str) -> Checked {
-    layout::parse("2006-01-02", text).map(|_| ())
+    layout::parse("2006-01-02", text)?;
+    Ok(())
 }
 
 fn time(text: &str) -> Checked {
@@ -287,17 +308,17 @@ fn time(text: &str) -> Checked {
     Ok(())
 }
 
-fn clock_part(digits: &[u8], what: &str) -> Result<i64, String> {
+fn clock_part(digits: &[u8], what: &str) -> Result<i64, FormatError> {
     let n = std::str::from_utf8(digits).ok().and_then(|text| number(text).ok());
     match n {
-        None => Err(format!("invalid {what}")),
-        Some(..0) => Err(format!("non-positive {what}")),
+        None => Err(format!("invalid {what}").into()),
+        Some(..0) => Err(format!("non-positive {what}").into()),
         Some(n) => Ok(n),
     }
 }
 
 /// The minutes to add for universal time.
-fn time_offset(text: &[u8]) -> Result<i64, String> {
+fn time_offset(text: &[u8]) -> Result<i64, FormatError> {
     if text.len() != 6 {
         return Err("offset must be 6 characters long".into());
     }
@@ -326,10 +347,10 @@ fn date_time(text: &str) -> Checked {
     }
     let (day, clock) = (text.get(..10).unwrap_or_default(), text.get(11..).unwrap_or_default());
     date(day).map_err(|e| format!("invalid date element: {e}"))?;
-    time(clock).map_err(|e| format!("invalid time element: {e}"))
+    time(clock).map_err(|e| format!("invalid time element: {e}").into())
 }
 
-fn parse_url(text: &str) -> Result<Url, String> {
+fn parse_url(text: &str) -> Result<Url, FormatError> {
     let url = Url::parse(text).map_err(|e| format!("parse {}: {e}", double_quoted(text)))?;
     if url.hostname().contains(':') {
         if !url.host().contains('[') || !url.host().contains(']') {
@@ -382,7 +403,7 @@ fn semver(text: &str) -> Checked {
                 return wrong("build identifier is empty");
             }
             if let Some(c) = id.chars().find(|c| !fits(c)) {
-                return Err(format!("invalid character {} in build identifier", quoted(c)));
+                return Err(format!("invalid character {} in build identifier", quoted(c)).into());
             }
         }
     }
@@ -392,7 +413,7 @@ fn semver(text: &str) -> Checked {
             return wrong("pre-release identifier is empty");
         }
         if let Some(c) = id.chars().find(|c| !fits(c)) {
-            return Err(format!("invalid character {} in pre-release identifier", quoted(c)));
+            return Err(format!("invalid character {} in pre-release identifier", quoted(c)).into());
         }
         if id.len() > 1 && id.starts_with('0') && id.bytes().all(|b| b.is_ascii_digit()) {
             return wrong("pre-release numeric identifier starts with zero");
@@ -404,13 +425,13 @@ fn semver(text: &str) -> Checked {
     }
     for (number, name) in numbers.into_iter().zip(["major", "minor", "patch"]) {
         if number.is_empty() {
-            return Err(format!("{name} is empty"));
+            return Err(format!("{name} is empty").into());
         }
         if number.len() > 1 && number.starts_with('0') {
-            return Err(format!("{name} starts with zero"));
+            return Err(format!("{name} starts with zero").into());
         }
         if !number.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(format!("{name} contains non-digit"));
+            return Err(format!("{name} contains non-digit").into());
         }
     }
     Ok(())

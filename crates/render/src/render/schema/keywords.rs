@@ -183,7 +183,7 @@ impl Keywords<'_> {
     fn regex(&self, key: &str, pattern: &str) -> Compiled<Arc<Pattern>> {
         re2::compile(pattern).map_err(|e| {
             let place = format!("{}/{}", self.place, place::encoded(&error::escaped(key)));
-            format!("invalid regex {} at {}: error parsing regexp: {e}", quoted(pattern), quoted(&place))
+            format!("invalid regex {} at {}: error parsing regexp: {e}", quoted(pattern), quoted(&place)).into()
         })
     }
 

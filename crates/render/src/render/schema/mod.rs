@@ -17,9 +17,10 @@ mod validate;
 mod values;
 
 use super::dependencies::ChartNode;
+use super::schema_error::SchemaError;
 use crate::chart::Chart;
 use crate::template::value::{Map, Value};
-use compile::{Compiler, Id, Others, Schema};
+use compile::{Compiled, Compiler, Id, Others, Schema};
 use plain::{Plain, QuickAnswer};
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
@@ -63,10 +64,11 @@ const URL: &str = "file:///values.schema.json";
 /// A chart's schema. It is compiled when values are checked for a second time, or when the quick check is not enough.
 struct Known {
     text: Vec<u8>,
-    schemas: OnceLock<Result<(Vec<Schema>, Id), String>>,
+    schemas: OnceLock<Compiled<(Vec<Schema>, Id)>>,
 }
 
-fn compile(document: Value, chart: &Chart) -> Result<(Vec<Schema>, Id), String> {
+fn compile(schema: &[u8], chart: &Chart) -> Compiled<(Vec<Schema>, Id)> {
+    let document = draft::parse(schema)?;
     let others = Others { files: Arc::clone(&chart.files), documents: Arc::clone(&chart.schema_documents) };
     let mut compiler = Compiler::new(URL, document, others);
     let id = compiler.compile(URL)?;
@@ -74,7 +76,7 @@ fn compile(document: Value, chart: &Chart) -> Result<(Vec<Schema>, Id), String> 
 }
 
 /// The violations of a chart's schema, in lines.
-pub fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), String> {
+pub fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), SchemaError> {
     let mut is_new = false;
     let make = || {
         is_new = true;
@@ -90,8 +92,8 @@ pub fn check(chart: &Chart, schema: &[u8], values: &Map) -> Result<(), String> {
             return Ok(());
         }
     }
-    let compiled = known.schemas.get_or_init(|| draft::parse(schema).and_then(|document| compile(document, chart)));
+    let compiled = known.schemas.get_or_init(|| compile(schema, chart));
     let (schemas, id) = compiled.as_ref().map_err(Clone::clone)?;
     let found = validate::check(schemas, *id, &values);
-    found.map_err(|text| format!("{}\n", text.trim_start_matches('\n')))
+    found.map_err(|SchemaError(text)| format!("{}\n", text.trim_start_matches('\n')).into())
 }

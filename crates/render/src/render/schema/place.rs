@@ -2,6 +2,7 @@
 
 use super::draft;
 use super::error::escaped;
+use crate::render::schema_error::SchemaError;
 use crate::template::functions::text::quoted;
 use crate::template::functions::url::Url;
 use crate::template::value::Value;
@@ -33,18 +34,16 @@ pub fn below(pointer: &str, key: &str) -> String {
 }
 
 /// An address taken apart; the fragment is decoded.
-pub fn split(text: &str) -> Result<(&str, String), String> {
+pub fn split(text: &str) -> Result<(&str, String), SchemaError> {
     let (url, fragment) = text.split_once('#').unwrap_or((text, ""));
     let fragment = Url::unescape_segment(fragment).map_err(|e| format!("error in parsing {}: {e}", quoted(text)))?;
     Ok((url, fragment))
 }
 
 /// The address that a reference means at a base, and its fragment.
-pub fn join(base: &str, reference: &str) -> Result<(String, String), String> {
-    let parse = |text: &str| {
-        let wrong = |e| format!("error in parsing {0}: parse {0}: {e}", quoted(text));
-        Url::parse(text).map_err(wrong)
-    };
+pub fn join(base: &str, reference: &str) -> Result<(String, String), SchemaError> {
+    let parse =
+        |text: &str| Url::parse(text).map_err(|e| format!("error in parsing {0}: parse {0}: {e}", quoted(text)));
     let base = parse(base)?;
     let (reference, fragment) = split(reference)?;
     Ok((base.resolve(&parse(reference)?), fragment))
@@ -57,7 +56,7 @@ impl SchemaPlace {
     }
 
     /// The value at a place in a document.
-    pub fn lookup(&self, document: &Value) -> Result<Value, String> {
+    pub fn lookup(&self, document: &Value) -> Result<Value, SchemaError> {
         let mut value = document.clone();
         for key in self.pointer.split('/').skip(1) {
             let key = unescaped(key).ok_or_else(|| format!("invalid json-pointer {}", quoted(&self.to_string())))?;
@@ -85,7 +84,7 @@ fn unescaped(key: &str) -> Option<String> {
 }
 
 /// A document that is not the chart's own: a draft's, or none, because rendering opens no socket and no file.
-pub fn load(url: &str) -> Result<Value, String> {
+pub fn load(url: &str) -> Result<Value, SchemaError> {
     if let Some(document) = draft::metaschema(url) {
         return Ok(document);
     }
@@ -100,5 +99,5 @@ pub fn load(url: &str) -> Result<Value, String> {
             _ => format!("no URLLoader registered for {}", quoted(url)),
         },
     };
-    Err(format!("failing loading {}: {reason}", quoted(url)))
+    Err(format!("failing loading {}: {reason}", quoted(url)).into())
 }

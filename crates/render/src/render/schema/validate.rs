@@ -6,13 +6,14 @@ use super::draft::Draft;
 use super::error::{self, Violation, ViolationKind, quoted};
 use super::number::count;
 use super::values::{Unevaluated, is_integer, type_name};
+use crate::render::schema_error::SchemaError;
 use crate::template::budget;
 use crate::template::functions::text;
 use crate::template::value::Value;
 use std::collections::BTreeMap;
 
 /// The faults of values, each violation after a line break; `Ok` if there are none.
-pub fn check(schemas: &[Schema], schema: Id, value: &Value) -> Result<(), String> {
+pub fn check(schemas: &[Schema], schema: Id, value: &Value) -> Result<(), SchemaError> {
     run(&Checker { schemas, resources: None }, schema, None, value)
 }
 
@@ -22,16 +23,16 @@ pub fn check_schema(
     schema: Id,
     resources: &BTreeMap<&str, Id>,
     value: &Value,
-) -> Result<(), String> {
+) -> Result<(), SchemaError> {
     run(&Checker { schemas, resources: Some(resources) }, schema, Some(schema), value)
 }
 
-fn run(checker: &Checker<'_>, schema: Id, meta: Option<Id>, value: &Value) -> Result<(), String> {
+fn run(checker: &Checker<'_>, schema: Id, meta: Option<Id>, value: &Value) -> Result<(), SchemaError> {
     let scope = Scope { schema, keyword: "", value: 0, parent: None };
     let root = ValuePlace { value, path: &mut Vec::new(), scope: &scope, meta };
     match checker.validate(root, false) {
         Ok(_) => Ok(()),
-        Err(violation) => Err(error::list(&violation.ungrouped())),
+        Err(violation) => Err(SchemaError(error::list(&violation.ungrouped()))),
     }
 }
 

@@ -13,11 +13,20 @@ pub enum Address {
     Zoned,
 }
 
+/// Why a text is not an address; the words are Go's.
+#[derive(Debug, thiserror::Error)]
+#[error("ParseAddr({text}): {fault}")]
+pub struct AddressError {
+    /// The text, between quotes.
+    text: String,
+    fault: String,
+}
+
 /// `netip.ParseAddr`
-pub fn parse(text: &str) -> Result<Address, String> {
+pub fn parse(text: &str) -> Result<Address, AddressError> {
     let fault = |(message, at): Fault| {
         let at = at.map(|at| format!(" (at {})", quoted(at))).unwrap_or_default();
-        format!("ParseAddr({}): {message}{at}", quoted(text))
+        AddressError { text: quoted(text), fault: format!("{message}{at}") }
     };
     match text.chars().find(|c| matches!(c, '.' | ':' | '%')) {
         Some('.') => v4(text).map(|()| Address::V4).map_err(fault),

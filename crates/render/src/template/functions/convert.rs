@@ -1,12 +1,14 @@
 //! Values to and from YAML, JSON and TOML. The functions without `must` swallow errors, or hide them in their result.
 
 use super::args::{any, bytes};
-use super::json::{self, Style};
-use super::{fixed, toml, toml_read};
+use super::json::{self, JsonError, Style};
+use super::toml::{self, TomlError};
+use super::{fixed, toml_read};
 use crate::template::budget;
-use crate::template::function::{Context, FnResult, Function, Param};
+use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::value::{Elem, List, Map, MapType, Str, Value};
-use crate::template::yaml;
+use crate::template::yaml::{self, EmitError};
+use std::fmt::Display;
 
 use Param::{Any, Str as S};
 
@@ -15,7 +17,7 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("toYaml", &[Any], |_, a| Ok(trimmed(yaml::emit(any(a, 0)).unwrap_or_default()))),
     fixed("mustToYaml", &[Any], |_, a| Ok(trimmed(yaml::emit(any(a, 0)).map_err(marshaling)?))),
     fixed("toYamlPretty", &[Any], |_, a| match yaml::emit_pretty(any(a, 0)) {
-        Err(e) if e == yaml::NOT_MARSHALLED => Err(e.into()),
+        Err(e @ EmitError::NotMarshalled) => Err(e.into()),
         text => Ok(trimmed(text.unwrap_or_default())),
     }),
     fixed("fromYaml", &[S], |_, a| Ok(or_error_map(from_yaml(bytes(a, 0), MAP, is_map)))),
@@ -57,29 +59,32 @@ fn is_list(value: &Value) -> bool {
 }
 
 /// Helm's error for a value that could not be written: as JSON, which YAML is made from, or as YAML.
-fn marshaling(error: String) -> String {
-    if error.starts_with("yaml: ") { error } else { format!("error marshaling into JSON: {error}") }
+fn marshaling(error: EmitError) -> FnError {
+    match error {
+        EmitError::Json(error) => format!("error marshaling into JSON: {error}").into(),
+        error => error.into(),
+    }
 }
 
 /// An error becomes the result, except for the one that is a panic in Go.
 fn to_toml(_: &Context, args: &[Value]) -> FnResult {
     match toml::write(any(args, 0)) {
-        Err(e) if e == toml::ZERO_VALUE => Err(e.into()),
-        result => Ok(Value::str(result.unwrap_or_else(String::into_bytes))),
+        Err(e @ TomlError::ZeroValue) => Err(e.into()),
+        result => Ok(Value::str(result.unwrap_or_else(|e| e.to_string().into_bytes()))),
     }
 }
 
 /// `Ok(Nil)` represents a null, which leaves Go's variable as it was.
-fn from_yaml(text: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Value, String> {
+fn from_yaml(text: &[u8], wanted: &'static str, fits: fn(&Value) -> bool) -> FnResult {
     budget::parse(text)?;
-    let value = yaml::parse_value(text).map_err(|e| e.to_string())?;
+    let value = yaml::parse_value(text)?;
     if matches!(value, Value::Nil) || fits(&value) {
         return Ok(value);
     }
-    Err(format!("error unmarshaling JSON: while decoding JSON: {}", json::mismatch(&value, wanted)))
+    Err(format!("error unmarshaling JSON: while decoding JSON: {}", json::mismatch(&value, wanted)).into())
 }
 
-fn from_json(text: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Value, String> {
+fn from_json(text: &[u8], wanted: &'static str, fits: fn(&Value) -> bool) -> Result<Value, JsonError> {
     budget::parse(text)?;
     match json::read(text) {
         (Value::Nil, error) => error.map_or(Ok(Value::Nil), Err),
@@ -109,24 +114,24 @@ fn from_json_map(text: &[u8]) -> FnResult {
         }
     };
     if let Some(error) = error {
-        map.insert("Error", error);
+        map.insert("Error", error.to_string());
     }
     Ok(map.into())
 }
 
-fn or_error_map(result: Result<Value, String>) -> Value {
+fn or_error_map(result: Result<Value, impl Display>) -> Value {
     match result {
         Ok(Value::Nil) => Value::map([]),
         Ok(value) => value,
-        Err(message) => Value::map([(Str::from("Error"), message.into())]),
+        Err(message) => Value::map([(Str::from("Error"), message.to_string().into())]),
     }
 }
 
-fn or_error_list(result: Result<Value, String>) -> Value {
+fn or_error_list(result: Result<Value, impl Display>) -> Value {
     match result {
         Ok(Value::Nil) => Value::list(Vec::new()),
         Ok(value) => value,
-        Err(message) => Value::list(vec![message.into()]),
+        Err(message) => Value::list(vec![message.to_string().into()]),
     }
 }
 

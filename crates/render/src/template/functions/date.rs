@@ -21,8 +21,8 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("htmlDateInZone", &[Any, S], |c, a| Ok(formatted(c, HTML, any(a, 0), &string(a, 1)))),
     fixed("dateModify", &[S, TIME], |_, a| Ok(modified(a).unwrap_or_else(|_| any(a, 1).clone()))),
     fixed("date_modify", &[S, TIME], |_, a| Ok(modified(a).unwrap_or_else(|_| any(a, 1).clone()))),
-    fixed("mustDateModify", &[S, TIME], |_, a| Ok(modified(a)?)),
-    fixed("must_date_modify", &[S, TIME], |_, a| Ok(modified(a)?)),
+    fixed("mustDateModify", &[S, TIME], |_, a| modified(a)),
+    fixed("must_date_modify", &[S, TIME], |_, a| modified(a)),
     fixed("ago", &[Any], ago),
     fixed("duration", &[Any], |_, a| Ok(fmt::duration(seconds(any(a, 0)).wrapping_mul(1_000_000_000)).into())),
     fixed("durationRound", &[Any], |c, a| Ok(rounded(c, any(a, 0)).into())),
@@ -49,7 +49,7 @@ fn formatted(context: &Context, layout: &[u8], value: &Value, zone: &str) -> Val
     Value::str(layout::format_bytes(layout, &moment.0))
 }
 
-fn modified(args: &[Value]) -> Result<Value, String> {
+fn modified(args: &[Value]) -> FnResult {
     let change = duration::parse(&text::escaped(bytes(args, 0)))?;
     Ok(time_of(args.get(1)).map_or_else(Time::zero, |t| t.plus(change)).value())
 }

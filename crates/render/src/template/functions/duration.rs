@@ -4,9 +4,28 @@ use super::{layout, text};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// `time.ParseDuration`; the error is Go's text.
-pub fn parse(text: &str) -> Result<i64, String> {
-    let invalid = || format!("time: invalid duration {}", quoted(text));
+/// Why a text is not a duration; the words are Go's, and the parts are between quotes.
+#[derive(Debug, thiserror::Error)]
+pub enum DurationError {
+    /// It has another form, or is too long.
+    #[error("time: invalid duration {0}")]
+    Invalid(String),
+    /// A number has no unit.
+    #[error("time: missing unit in duration {0}")]
+    MissingUnit(String),
+    /// A number has another unit.
+    #[error("time: unknown unit {unit} in duration {text}")]
+    UnknownUnit {
+        /// The unit.
+        unit: String,
+        /// The whole text.
+        text: String,
+    },
+}
+
+/// `time.ParseDuration`
+pub fn parse(text: &str) -> Result<i64, DurationError> {
+    let invalid = || DurationError::Invalid(quoted(text));
     let (negative, mut rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -33,14 +52,14 @@ pub fn parse(text: &str) -> Result<i64, String> {
         let unit_len = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
         let (name, after) = after.split_at(unit_len);
         let unit: u64 = match name {
-            "" => return Err(format!("time: missing unit in duration {}", quoted(text))),
+            "" => return Err(DurationError::MissingUnit(quoted(text))),
             "ns" => 1,
             "us" | "µs" | "μs" => 1_000,
             "ms" => 1_000_000,
             "s" => SECOND,
             "m" => 60 * SECOND,
             "h" => 3600 * SECOND,
-            _ => return Err(format!("time: unknown unit {} in duration {}", quoted(name), quoted(text))),
+            _ => return Err(DurationError::UnknownUnit { unit: quoted(name), text: quoted(text) }),
         };
         let part = whole.checked_mul(unit).filter(|&v| v <= 1 << 63).ok_or_else(invalid)?;
         let part = part.checked_add(part_of(fraction, unit)).filter(|&v| v <= 1 << 63).ok_or_else(invalid)?;

@@ -4,7 +4,7 @@
 use super::args::any;
 use super::text::{self, float, quoted};
 use super::{duration, fixed, number};
-use crate::template::function::{Context, FnResult, Function, Param};
+use crate::template::function::{Context, FnError, FnResult, Function, Param};
 use crate::template::go::fmt::{self, type_name};
 use crate::template::value::{IntType, Value};
 
@@ -50,13 +50,13 @@ fn to_multiple(_: &Context, args: &[Value], op: fn(i64, i64) -> i64) -> FnResult
     }))
 }
 
-fn as_duration(value: &Value) -> Result<i64, String> {
+fn as_duration(value: &Value) -> Result<i64, FnError> {
     match value {
         Value::Int(IntType::Duration, n) => Ok(*n),
         Value::Int(IntType::Uint | IntType::Uint64, n) if *n < 0 => {
-            Err(format!("duration seconds overflow: {}", n.cast_unsigned()))
+            Err(format!("duration seconds overflow: {}", n.cast_unsigned()).into())
         }
-        Value::Int(_, n) => n.checked_mul(SECOND).ok_or_else(|| format!("duration seconds overflow: {n}")),
+        Value::Int(_, n) => n.checked_mul(SECOND).ok_or_else(|| format!("duration seconds overflow: {n}").into()),
         Value::Float(f) => from_seconds(*f),
         Value::Nil => Err("invalid duration".into()),
         Value::Str(s) => {
@@ -68,24 +68,24 @@ fn as_duration(value: &Value) -> Result<i64, String> {
             match (duration::parse(trimmed), number::parse_float(trimmed)) {
                 (Ok(n), _) => Ok(n),
                 (_, Some(f)) => from_seconds(f),
-                _ => Err(format!("could not parse duration {}", quoted(&text))),
+                _ => Err(format!("could not parse duration {}", quoted(&text)).into()),
             }
         }
-        other => Err(format!("unsupported duration type {}", type_name(other))),
+        other => Err(format!("unsupported duration type {}", type_name(other)).into()),
     }
 }
 
-fn from_seconds(seconds: f64) -> Result<i64, String> {
+fn from_seconds(seconds: f64) -> Result<i64, FnError> {
     if !seconds.is_finite() {
-        return Err(format!("invalid duration seconds: {}", float(seconds)));
+        return Err(format!("invalid duration seconds: {}", float(seconds)).into());
     }
     let limit = i64::MAX as f64;
     if seconds.abs() > limit / SECOND as f64 {
-        return Err(format!("duration seconds overflow: {}", float(seconds)));
+        return Err(format!("duration seconds overflow: {}", float(seconds)).into());
     }
     let n = seconds * SECOND as f64;
     if n.abs() > limit {
-        return Err(format!("duration nanoseconds overflow: {}", float(n)));
+        return Err(format!("duration nanoseconds overflow: {}", float(n)).into());
     }
     Ok(number::float_to_int(n))
 }

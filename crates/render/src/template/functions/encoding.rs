@@ -17,13 +17,15 @@ pub const FUNCTIONS: &[Function] = &[
     fixed("b32dec", &[S], b32dec),
 ];
 
+/// The position of a byte that is not base64, in Go's words.
+#[derive(Debug, thiserror::Error)]
+#[error("illegal base64 data at input byte {0}")]
+pub struct Base64Error(usize);
+
 /// Most texts are well formed; the others are read again as Go does, which skips line breaks, ignores
 /// the last bits, and names the place of an error.
-pub fn decode(text: &[u8]) -> Result<Vec<u8>, String> {
-    STANDARD
-        .decode(text)
-        .or_else(|_| base64_bytes(text))
-        .map_err(|at| format!("illegal base64 data at input byte {at}"))
+pub fn decode(text: &[u8]) -> Result<Vec<u8>, Base64Error> {
+    STANDARD.decode(text).or_else(|_| base64_bytes(text)).map_err(Base64Error)
 }
 
 /// The standard alphabet with padding.
@@ -32,7 +34,7 @@ pub fn encode(bytes: &[u8]) -> String {
 }
 
 fn b64dec(_: &Context, args: &[Value]) -> FnResult {
-    Ok(decode(bytes(args, 0)).map_or_else(Value::from, Value::str))
+    Ok(decode(bytes(args, 0)).map_or_else(|e| e.to_string().into(), Value::str))
 }
 
 fn base64_digit(byte: u8) -> Option<u32> {

@@ -1,7 +1,7 @@
 //! JSON as Go's `encoding/json` writes and reads it.
 
 use super::text::{self, next_char};
-use crate::template::budget;
+use crate::template::budget::{self, Spent};
 use crate::template::go::fmt::type_name;
 use crate::template::go::number;
 use crate::template::stack::deeper;
@@ -11,6 +11,43 @@ use std::io::Write as _;
 
 /// Values nested deeper than this are taken for maps that hold themselves.
 const MAX_DEPTH: usize = 1000;
+
+/// Why a value cannot be written as JSON, or a text cannot be read; the words are Go's.
+#[derive(Debug, thiserror::Error)]
+pub enum JsonError {
+    /// A value holds itself: the type of the value at which Go began to look for cycles.
+    #[error("json: unsupported value: encountered a cycle via {0}")]
+    Cycle(String),
+    /// The text ends too early.
+    #[error("unexpected end of JSON input")]
+    End,
+    /// A value does not have the type into which it should be read.
+    #[error("json: cannot unmarshal {found} into Go value of type {wanted}")]
+    Mismatch {
+        /// The value.
+        found: String,
+        /// Go's type.
+        wanted: &'static str,
+    },
+    /// A limit of the template.
+    #[error(transparent)]
+    Spent(#[from] Spent),
+    /// Go's text about anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for JsonError {
+    fn from(text: String) -> Self {
+        Self::Other(text)
+    }
+}
+
+impl From<&str> for JsonError {
+    fn from(text: &str) -> Self {
+        Self::Other(text.into())
+    }
+}
 
 /// How JSON is written.
 #[derive(Clone, Copy, Default)]
@@ -22,14 +59,11 @@ pub struct Style {
 }
 
 /// The value as JSON, or Go's error text.
-pub fn write(value: &Value, style: Style) -> Result<Vec<u8>, String> {
+pub fn write(value: &Value, style: Style) -> Result<Vec<u8>, JsonError> {
     let mut out = Vec::with_capacity(128);
     Writer { style, out: &mut out }.value(value, 0)?;
     Ok(out)
 }
-
-/// How Go's error for a value that holds itself begins.
-const CYCLE: &str = "json: unsupported value: encountered a cycle via ";
 
 /// Whether a value is so deep that it must contain itself. Only maps and lists can.
 pub fn is_cycle(value: &Value, depth: usize) -> bool {
@@ -38,19 +72,19 @@ pub fn is_cycle(value: &Value, depth: usize) -> bool {
 }
 
 /// Go names the type of the value at which it began to look for cycles.
-pub fn cycle_from(value: &Value, depth: usize, error: String) -> String {
-    if depth == MAX_DEPTH && error.starts_with(CYCLE) { cycle(value) } else { error }
+pub fn cycle_from(value: &Value, depth: usize, error: JsonError) -> JsonError {
+    if depth == MAX_DEPTH && matches!(error, JsonError::Cycle(_)) { cycle(value) } else { error }
 }
 
 /// Go's error for a value that holds itself.
-pub fn cycle(value: &Value) -> String {
-    format!("{CYCLE}{}", type_name(value))
+pub fn cycle(value: &Value) -> JsonError {
+    JsonError::Cycle(type_name(value).into_owned())
 }
 
 /// A float: decimal between 1e-6 and 1e21, with the shortest digits.
-pub fn float(f: f64, out: &mut Vec<u8>) -> Result<(), String> {
+pub fn float(f: f64, out: &mut Vec<u8>) -> Result<(), JsonError> {
     if !f.is_finite() {
-        return Err(format!("json: unsupported value: {}", text::float(f)));
+        return Err(format!("json: unsupported value: {}", text::float(f)).into());
     }
     let size = f.abs();
     if size == 0.0 || (1e-6..1e21).contains(&size) {
@@ -94,7 +128,7 @@ struct Writer<'o> {
 }
 
 impl Writer<'_> {
-    fn value(&mut self, value: &Value, depth: usize) -> Result<(), String> {
+    fn value(&mut self, value: &Value, depth: usize) -> Result<(), JsonError> {
         if is_cycle(value, depth) {
             return Err(cycle(value));
         }
@@ -127,7 +161,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn list(&mut self, items: &[Value], depth: usize) -> Result<(), String> {
+    fn list(&mut self, items: &[Value], depth: usize) -> Result<(), JsonError> {
         self.out.push(b'[');
         for (i, item) in items.iter().enumerate() {
             self.separate(i, depth + 1);
@@ -138,7 +172,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn map(&mut self, map: &Map, depth: usize) -> Result<(), String> {
+    fn map(&mut self, map: &Map, depth: usize) -> Result<(), JsonError> {
         self.out.push(b'{');
         for (i, (key, value)) in map.borrow().iter().enumerate() {
             self.member(i, key.bytes(), value, depth)?;
@@ -148,7 +182,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn members(&mut self, members: &[(&str, Value)], depth: usize) -> Result<(), String> {
+    fn members(&mut self, members: &[(&str, Value)], depth: usize) -> Result<(), JsonError> {
         self.out.push(b'{');
         for (i, (key, value)) in members.iter().enumerate() {
             self.member(i, key.as_bytes(), value, depth)?;
@@ -158,7 +192,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn member(&mut self, index: usize, key: &[u8], value: &Value, depth: usize) -> Result<(), String> {
+    fn member(&mut self, index: usize, key: &[u8], value: &Value, depth: usize) -> Result<(), JsonError> {
         self.separate(index, depth + 1);
         string(key, self.style.escape_html, self.out);
         self.out.extend_from_slice(if self.style.indent { b": " } else { b":" });
@@ -218,14 +252,14 @@ fn string(bytes: &[u8], escape_html: bool, out: &mut Vec<u8>) {
 }
 
 /// Reads a JSON text; numbers are `float64`. The error is Go's text.
-pub fn parse(bytes: &[u8]) -> Result<Value, String> {
+pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
     let (value, error) = read(bytes);
     error.map_or(Ok(value), Err)
 }
 
 /// As [`parse`], with the part that could be read in addition to the error: `null` replaces a number that is out of
 /// range.
-pub fn read(bytes: &[u8]) -> (Value, Option<String>) {
+pub fn read(bytes: &[u8]) -> (Value, Option<JsonError>) {
     let mut reader = Reader { bytes, at: 0, later: None, exact: false };
     match reader.document() {
         Ok(value) => (value, reader.later),
@@ -234,7 +268,7 @@ pub fn read(bytes: &[u8]) -> (Value, Option<String>) {
 }
 
 /// Go's message about a value that does not have the type into which it should be read.
-pub fn mismatch(value: &Value, wanted: &str) -> String {
+pub fn mismatch(value: &Value, wanted: &'static str) -> JsonError {
     let found = match value {
         Value::Bool(_) => "bool",
         Value::Float(_) | Value::Int(..) => "number",
@@ -242,17 +276,17 @@ pub fn mismatch(value: &Value, wanted: &str) -> String {
         Value::List(_) => "array",
         _ => "object",
     };
-    format!("json: cannot unmarshal {found} into Go value of type {wanted}")
+    JsonError::Mismatch { found: found.into(), wanted }
 }
 
 /// Reads a JSON text as Go's decoder does with `UseNumber`: numbers are [`Number`]s, the error is the decoder's text.
-pub fn parse_exact(bytes: &[u8]) -> Result<Value, String> {
+pub fn parse_exact(bytes: &[u8]) -> Result<Value, JsonError> {
     let mut reader = Reader { bytes, at: 0, later: None, exact: true };
     reader.blanks();
     if reader.peek().is_none() {
         return Err("EOF".into());
     }
-    let value = reader.value(0).map_err(|e| if e == END { "unexpected EOF".into() } else { e })?;
+    let value = reader.value(0).map_err(|e| if matches!(e, JsonError::End) { "unexpected EOF".into() } else { e })?;
     reader.blanks();
     if reader.peek().is_some() {
         return Err("invalid character after top-level value".into());
@@ -287,19 +321,17 @@ impl Object for Number {
     }
 }
 
-const END: &str = "unexpected end of JSON input";
-
 struct Reader<'b> {
     bytes: &'b [u8],
     at: usize,
     /// Whether numbers stay as they were written.
     exact: bool,
     /// A number that is out of range, reported only if the syntax is good.
-    later: Option<String>,
+    later: Option<JsonError>,
 }
 
 impl Reader<'_> {
-    fn document(&mut self) -> Result<Value, String> {
+    fn document(&mut self) -> Result<Value, JsonError> {
         self.blanks();
         let value = self.value(0)?;
         self.blanks();
@@ -319,15 +351,15 @@ impl Reader<'_> {
         }
     }
 
-    fn unexpected<T>(&self, context: &str) -> Result<T, String> {
+    fn unexpected<T>(&self, context: &str) -> Result<T, JsonError> {
         let Some(byte) = self.peek() else {
             // At the end Go's scanner sees a space, which only some places allow.
             let allows_space = context == "in string literal"
                 || ["looking for", "after object", "after array"].iter().any(|c| context.starts_with(c));
             return Err(if self.exact || allows_space {
-                END.into()
+                JsonError::End
             } else {
-                format!("invalid character ' ' {context}")
+                format!("invalid character ' ' {context}").into()
             });
         };
         let shown = match byte {
@@ -338,10 +370,10 @@ impl Reader<'_> {
                 format!("'{}'", &quoted[1..quoted.len() - 1])
             }
         };
-        Err(format!("invalid character {shown} {context}"))
+        Err(format!("invalid character {shown} {context}").into())
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, String> {
+    fn value(&mut self, depth: usize) -> Result<Value, JsonError> {
         if depth > MAX_DEPTH {
             return Err("exceeded max depth".into());
         }
@@ -357,7 +389,7 @@ impl Reader<'_> {
         }
     }
 
-    fn literal(&mut self, word: &str, value: Value) -> Result<Value, String> {
+    fn literal(&mut self, word: &str, value: Value) -> Result<Value, JsonError> {
         for expected in word.bytes() {
             if self.peek() != Some(expected) {
                 return self.unexpected(&format!("in literal {word} (expecting '{}')", char::from(expected)));
@@ -367,7 +399,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    fn object(&mut self, depth: usize) -> Result<Value, String> {
+    fn object(&mut self, depth: usize) -> Result<Value, JsonError> {
         self.at += 1;
         let map = Map::new(MapType::Any);
         self.blanks();
@@ -401,7 +433,7 @@ impl Reader<'_> {
         }
     }
 
-    fn array(&mut self, depth: usize) -> Result<Value, String> {
+    fn array(&mut self, depth: usize) -> Result<Value, JsonError> {
         self.at += 1;
         let mut items = Vec::new();
         self.blanks();
@@ -424,7 +456,7 @@ impl Reader<'_> {
         }
     }
 
-    fn digits(&mut self, context: &str) -> Result<(), String> {
+    fn digits(&mut self, context: &str) -> Result<(), JsonError> {
         if !self.peek().is_some_and(|b| b.is_ascii_digit()) {
             return self.unexpected(context);
         }
@@ -434,7 +466,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<Value, String> {
+    fn number(&mut self) -> Result<Value, JsonError> {
         let start = self.at;
         if self.peek() == Some(b'-') {
             self.at += 1;
@@ -462,14 +494,13 @@ impl Reader<'_> {
         match text.parse::<f64>() {
             Ok(f) if f.is_finite() => Ok(Value::Float(f)),
             _ => {
-                let message = format!("json: cannot unmarshal number {text} into Go value of type float64");
-                self.later.get_or_insert(message);
+                self.later.get_or_insert(JsonError::Mismatch { found: format!("number {text}"), wanted: "float64" });
                 Ok(Value::Nil)
             }
         }
     }
 
-    fn string(&mut self) -> Result<String, String> {
+    fn string(&mut self) -> Result<String, JsonError> {
         self.at += 1;
         let mut out = String::new();
         loop {
@@ -490,7 +521,7 @@ impl Reader<'_> {
         }
     }
 
-    fn escape(&mut self) -> Result<char, String> {
+    fn escape(&mut self) -> Result<char, JsonError> {
         let c = match self.peek() {
             Some(b @ (b'"' | b'\\' | b'/')) => char::from(b),
             Some(b'b') => '\x08',
@@ -508,7 +539,7 @@ impl Reader<'_> {
         Ok(c)
     }
 
-    fn hex(&mut self) -> Result<u32, String> {
+    fn hex(&mut self) -> Result<u32, JsonError> {
         let mut code = 0;
         for _ in 0..4 {
             let Some(digit) = self.peek().and_then(|b| char::from(b).to_digit(16)) else {
@@ -521,7 +552,7 @@ impl Reader<'_> {
     }
 
     /// A surrogate without its other half is U+FFFD.
-    fn unicode(&mut self) -> Result<char, String> {
+    fn unicode(&mut self) -> Result<char, JsonError> {
         let high = self.hex()?;
         if (0xd800..0xdc00).contains(&high) && self.bytes[self.at..].starts_with(b"\\u") {
             let before = self.at;

@@ -335,27 +335,31 @@ pub fn quoted(text: impl AsRef<[u8]>) -> String {
     out
 }
 
-/// `time.ParseInLocation(layout, value, UTC)`; the error is Go's text.
-pub fn parse(layout: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Civil, String> {
+/// Why a text is not a time of a layout; the words are Go's.
+#[derive(Debug, thiserror::Error)]
+#[error("parsing time {value}{fault}")]
+pub struct TimeError {
+    /// The text, between quotes.
+    value: String,
+    fault: String,
+}
+
+/// `time.ParseInLocation(layout, value, UTC)`
+pub fn parse(layout: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Civil, TimeError> {
     let (layout, value) = (layout.as_ref(), value.as_ref());
     let mut fields = Fields::default();
     let mut rest = value;
     let mut pattern = layout;
+    let error = |fault| TimeError { value: quoted(value), fault };
     let cannot = |at: &[u8], element: &[u8]| {
-        format!(
-            "parsing time {} as {}: cannot parse {} as {}",
-            quoted(value),
-            quoted(layout),
-            quoted(at),
-            quoted(element)
-        )
+        error(format!(" as {}: cannot parse {} as {}", quoted(layout), quoted(at), quoted(element)))
     };
     loop {
         let (prefix, chunk) = next_chunk(pattern);
         rest = skip(rest, prefix).map_err(|at| cannot(at, prefix))?;
         let Some((chunk, suffix)) = chunk else {
             if !rest.is_empty() {
-                return Err(format!("parsing time {}: extra text: {}", quoted(value), quoted(rest)));
+                return Err(error(format!(": extra text: {}", quoted(rest))));
             }
             break;
         };
@@ -364,12 +368,10 @@ pub fn parse(layout: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Civil,
         match read_chunk(chunk, rest, suffix, &mut fields) {
             Ok(after) => rest = after,
             Err(Problem::Bad) => return Err(cannot(rest, element)),
-            Err(Problem::Range(what)) => {
-                return Err(format!("parsing time {}: {what} out of range", quoted(value)));
-            }
+            Err(Problem::Range(what)) => return Err(error(format!(": {what} out of range"))),
         }
     }
-    finish(&fields).map_err(|what| format!("parsing time {}: {what}", quoted(value)))
+    finish(&fields).map_err(|what| error(format!(": {what}")))
 }
 
 /// Checks the fields against each other.

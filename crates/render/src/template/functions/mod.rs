@@ -37,9 +37,32 @@ mod toml_read;
 mod toml_scalar;
 pub mod url;
 
-use super::function::{FnResult, Function, Param};
+use super::function::{FnError, FnResult, Function, Param};
 use super::go::Functions;
+use super::version::VersionError;
+use super::yaml::{EmitError, YamlError};
 use std::sync::{Arc, LazyLock};
+
+/// The text of each of these errors is the message of the function that fails with it.
+macro_rules! messages {
+    ($($error:ty),+ $(,)?) => {$(
+        impl From<$error> for FnError {
+            fn from(error: $error) -> Self {
+                Self::Message(error.to_string())
+            }
+        }
+    )+};
+}
+messages!(
+    duration::DurationError,
+    encoding::Base64Error,
+    EmitError,
+    json::JsonError,
+    layout::TimeError,
+    toml::TomlError,
+    VersionError,
+    YamlError,
+);
 
 /// All functions.
 pub fn all() -> impl Iterator<Item = &'static Function> {

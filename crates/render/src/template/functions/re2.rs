@@ -16,6 +16,25 @@ const CACHE: usize = 256 << 10;
 /// Bytes of compiled patterns that a thread keeps. A chart has a few dozen of the first size.
 const KEPT: usize = 16 << 20;
 
+/// Why a pattern cannot be compiled: Go's words, without `error parsing regexp: ` in front.
+#[derive(Debug, thiserror::Error)]
+pub enum PatternError {
+    /// A part of the pattern is wrong.
+    #[error("{what}: `{at}`")]
+    Syntax {
+        /// The fault.
+        what: &'static str,
+        /// The part.
+        at: String,
+    },
+    /// It takes too much room.
+    #[error("expression too large")]
+    TooLarge,
+    /// A limit of the template.
+    #[error(transparent)]
+    Spent(#[from] Spent),
+}
+
 /// A compiled pattern.
 #[derive(Debug)]
 pub struct Pattern {
@@ -50,8 +69,8 @@ struct Known {
     bytes: usize,
 }
 
-/// A Go pattern, compiled; the error is Go's, without `error parsing regexp: ` in front.
-pub fn compile(pattern: &str) -> Result<Arc<Pattern>, String> {
+/// A Go pattern, compiled.
+pub fn compile(pattern: &str) -> Result<Arc<Pattern>, PatternError> {
     thread_local! {
         static KNOWN: RefCell<Known> = RefCell::default();
     }
@@ -79,7 +98,7 @@ pub fn compile(pattern: &str) -> Result<Arc<Pattern>, String> {
 }
 
 /// Compiles an expression, and charges the result: time and memory grow with its size.
-fn build(expression: &str) -> Result<Pattern, String> {
+fn build(expression: &str) -> Result<Pattern, PatternError> {
     for size in SIZES {
         budget::work_of(size / 4)?;
         budget::room(size * 2)?;
@@ -93,11 +112,11 @@ fn build(expression: &str) -> Result<Pattern, String> {
             Err(_) => break,
         }
     }
-    Err("expression too large".to_owned())
+    Err(PatternError::TooLarge)
 }
 
-fn wrong<T>(what: &str, at: &str) -> Result<T, String> {
-    Err(format!("{what}: `{at}`"))
+fn wrong<T>(what: &'static str, at: &str) -> Result<T, PatternError> {
+    Err(PatternError::Syntax { what, at: at.into() })
 }
 
 struct Translator<'p> {
@@ -132,7 +151,7 @@ impl<'p> Translator<'p> {
         }
     }
 
-    fn run(mut self) -> Result<String, String> {
+    fn run(mut self) -> Result<String, PatternError> {
         while let Some(c) = self.rest.chars().next() {
             let (repeated, between) = (self.repeated.take(), self.between.take());
             match c {
@@ -198,7 +217,7 @@ impl<'p> Translator<'p> {
         times: &str,
         repeated: Option<&'p str>,
         between: Option<(usize, bool)>,
-    ) -> Result<(), String> {
+    ) -> Result<(), PatternError> {
         let start = self.rest;
         let lazy = usize::from(start[length..].starts_with('?'));
         let shown = &start[..length + lazy];
@@ -233,7 +252,7 @@ impl<'p> Translator<'p> {
         self.repeatable = false;
     }
 
-    fn open(&mut self, between: Option<(usize, bool)>) -> Result<(), String> {
+    fn open(&mut self, between: Option<(usize, bool)>) -> Result<(), PatternError> {
         if !self.rest.starts_with("(?") {
             self.copy(1);
             self.group();
@@ -265,7 +284,7 @@ impl<'p> Translator<'p> {
     }
 
     /// `(?i)` and `(?i:`
-    fn flags(&mut self, between: Option<(usize, bool)>) -> Result<(), String> {
+    fn flags(&mut self, between: Option<(usize, bool)>) -> Result<(), PatternError> {
         let start = self.rest;
         let (mut negative, mut seen) = (false, false);
         // Go accepts a flag several times, and the last one counts. Rust accepts it once.
@@ -302,7 +321,7 @@ impl<'p> Translator<'p> {
         wrong("invalid or unsupported Perl syntax", start)
     }
 
-    fn escape(&mut self, between: Option<(usize, bool)>) -> Result<(), String> {
+    fn escape(&mut self, between: Option<(usize, bool)>) -> Result<(), PatternError> {
         let rest = self.rest;
         let repeatable = std::mem::replace(&mut self.repeatable, true);
         match rest.as_bytes().get(1) {
@@ -370,7 +389,7 @@ fn counted(text: &str) -> Option<(u32, Option<u32>, usize)> {
 }
 
 /// `\d`, `\pL` and the like, as members of a class.
-fn group_escape(text: &str) -> Result<Option<(String, &str)>, String> {
+fn group_escape(text: &str) -> Result<Option<(String, &str)>, PatternError> {
     let group = match text.as_bytes().get(1) {
         Some(b'd') => "0-9",
         Some(b's') => r"\t\n\f\r\x20",
@@ -384,7 +403,7 @@ fn group_escape(text: &str) -> Result<Option<(String, &str)>, String> {
     Ok(Some((group.into(), &text[2..])))
 }
 
-fn unicode_group(text: &str) -> Result<(String, &str), String> {
+fn unicode_group(text: &str) -> Result<(String, &str), PatternError> {
     let mut negative = text.starts_with("\\P");
     let body = &text[2..];
     let (name, after) = match body.chars().next() {
@@ -407,7 +426,7 @@ fn unicode_group(text: &str) -> Result<(String, &str), String> {
 }
 
 /// `\x{10FFFF}`: RE2 reads no further than the first fault.
-fn braced_escape<'t>(text: &'t str, digits: &'t str) -> Result<(char, &'t str), String> {
+fn braced_escape<'t>(text: &'t str, digits: &'t str) -> Result<(char, &'t str), PatternError> {
     let mut code = 0;
     for (at, c) in digits.char_indices() {
         let tail = &digits[at + c.len_utf8()..];
@@ -424,9 +443,9 @@ fn braced_escape<'t>(text: &'t str, digits: &'t str) -> Result<(char, &'t str), 
 }
 
 /// An escape that means one character.
-fn char_escape(text: &str) -> Result<(char, &str), String> {
+fn char_escape(text: &str) -> Result<(char, &str), PatternError> {
     let mut rest = text[1..].chars();
-    let Some(c) = rest.next() else { return Err("trailing backslash at end of expression: ``".into()) };
+    let Some(c) = rest.next() else { return wrong("trailing backslash at end of expression", "") };
     let after = rest.as_str();
     let invalid = || wrong("invalid escape sequence", &text[..=c.len_utf8()]);
     let simple = |c| Ok((c, after));
@@ -469,7 +488,7 @@ const POSIX: [&str; 14] = [
 ];
 
 /// `[…]` for Rust, and what follows it.
-fn class(text: &str) -> Result<(String, &str), String> {
+fn class(text: &str) -> Result<(String, &str), PatternError> {
     let mut out = String::from("[");
     let mut rest = &text[1..];
     if let Some(after) = rest.strip_prefix('^') {
@@ -519,7 +538,7 @@ fn class(text: &str) -> Result<(String, &str), String> {
     Ok((out, &rest[1..]))
 }
 
-fn class_char<'t>(rest: &'t str, whole: &str) -> Result<(char, &'t str), String> {
+fn class_char<'t>(rest: &'t str, whole: &str) -> Result<(char, &'t str), PatternError> {
     match rest.chars().next() {
         None => wrong("missing closing ]", whole),
         Some('\\') => char_escape(rest),

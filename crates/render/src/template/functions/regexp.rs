@@ -1,7 +1,7 @@
 //! Regular expressions.
 
 use super::args::{bytes, int, string};
-use super::re2::{self, Pattern};
+use super::re2::{self, Pattern, PatternError};
 use super::{fixed, text};
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult, Function, Param};
@@ -39,7 +39,10 @@ fn pattern(args: &[Value], must: bool) -> Result<Arc<Pattern>, FnError> {
     let text = string(args, 0);
     let compiled = match std::str::from_utf8(bytes(args, 0)) {
         Ok(text) => re2::compile(text),
-        Err(e) => Err(format!("invalid UTF-8: `{}`", text::valid(&bytes(args, 0)[e.valid_up_to()..]))),
+        Err(e) => {
+            let at = text::valid(&bytes(args, 0)[e.valid_up_to()..]).into_owned();
+            Err(PatternError::Syntax { what: "invalid UTF-8", at })
+        }
     };
     compiled.map_err(|e| {
         if must {

@@ -16,7 +16,7 @@ use Param::Str as S;
 pub const FUNCTIONS: &[Function] = &[fixed("semver", &[S], semver), fixed("semverCompare", &[S, S], compare)];
 
 fn parse(text: &str) -> Result<Version, FnError> {
-    Version::parse(text).map_err(|e| e.to_string().into())
+    Ok(Version::parse(text)?)
 }
 
 fn semver(_: &Context, args: &[Value]) -> FnResult {
@@ -27,7 +27,7 @@ fn compare(_: &Context, args: &[Value]) -> FnResult {
     let Ok(text) = std::str::from_utf8(bytes(args, 0)) else {
         return Err(format!("improper constraint: {}", quoted(bytes(args, 0))).into());
     };
-    let constraints = Constraints::parse(text).map_err(|e| e.to_string())?;
+    let constraints = Constraints::parse(text)?;
     Ok(constraints.check(&parse(&string(args, 1))?).into())
 }
 
@@ -125,14 +125,14 @@ impl Object for GoVersion {
                 let text = string(args, 0).into_owned();
                 let checked = format!("0.0.0-{text}");
                 if !text.is_empty() {
-                    Version::parse_strict(&checked).map_err(|e| e.to_string())?;
+                    Version::parse_strict(&checked)?;
                 }
                 self.next(|next| next.prerelease = text)
             }
             "SetMetadata" => {
                 let text = string(args, 0).into_owned();
                 if !text.is_empty() {
-                    Version::parse_strict(&format!("0.0.0+{text}")).map_err(|e| e.to_string())?;
+                    Version::parse_strict(&format!("0.0.0+{text}"))?;
                 }
                 self.next(|next| next.metadata = text)
             }

@@ -3,7 +3,7 @@
 use super::time::Time;
 use super::toml_scalar::LocalTime;
 use super::{json, text};
-use crate::template::budget;
+use crate::template::budget::{self, Spent};
 use crate::template::go::fmt;
 use crate::template::stack::deeper;
 use crate::template::value::{IntType, Kind, List, Str, Value};
@@ -11,19 +11,37 @@ use std::fmt::Write as _;
 
 /// Values nested deeper than this hold themselves.
 const MAX_DEPTH: usize = 500;
-const NO_KEY: &str = "toml: top-level values must be Go maps or structs";
-const NIL_ITEM: &str = "toml: cannot encode array with nil element";
 
 /// The message of Go's `reflect` about a nil interface.
 pub const ZERO_VALUE: &str = "reflect: call of reflect.Value.Type on zero Value";
 
-/// The value as TOML, or Go's error text.
-pub fn write(value: &Value) -> Result<Vec<u8>, String> {
+/// Why a value cannot be written as TOML, or a text cannot be read; the words are those of `BurntSushi/toml`.
+#[derive(Debug, thiserror::Error)]
+pub enum TomlError {
+    #[error("toml: top-level values must be Go maps or structs")]
+    NoKey,
+    #[error("toml: cannot encode array with nil element")]
+    NilItem,
+    #[error("toml: value is nested too deeply")]
+    TooDeep,
+    /// A panic of Go.
+    #[error("{ZERO_VALUE}")]
+    ZeroValue,
+    #[error("unsupported type{place}: complex128")]
+    Complex { place: &'static str },
+    #[error("toml: line {line}{key}: {message}")]
+    Text { line: i64, key: String, message: String },
+    #[error(transparent)]
+    Spent(#[from] Spent),
+}
+
+/// The value as TOML.
+pub fn write(value: &Value) -> Result<Vec<u8>, TomlError> {
     let mut writer = Writer { out: String::new(), keys: Vec::new() };
     match plain(value) {
-        _ if is_complex(value) => return Err("unsupported type for key '': complex128".into()),
-        Value::List(list) if is_table_list(&list)? => return Err(NO_KEY.into()),
-        Value::Nil => return Err(ZERO_VALUE.into()),
+        _ if is_complex(value) => return Err(TomlError::Complex { place: " for key ''" }),
+        Value::List(list) if is_table_list(&list)? => return Err(TomlError::NoKey),
+        Value::Nil => return Err(TomlError::ZeroValue),
         other => match table(&other) {
             Some(entries) => writer.map(entries)?,
             // Go's encoder has no objection to a document that is one value.
@@ -71,26 +89,26 @@ fn plain(value: &Value) -> Value {
 }
 
 /// Whether all items are tables, so that each gets a `[[header]]`.
-fn is_table_list(list: &List) -> Result<bool, String> {
+fn is_table_list(list: &List) -> Result<bool, TomlError> {
     without_nil(list)?;
     Ok(!list.items.is_empty() && list.items.iter().all(|item| table(&plain(item)).is_some()))
 }
 
 /// A list has no nil in it, nor a map or a list that is one.
-fn without_nil(list: &List) -> Result<(), String> {
+fn without_nil(list: &List) -> Result<(), TomlError> {
     let is_nil = |item: &Value| match item {
         Value::Nil => true,
         Value::Map(map) => map.is_nil(),
         Value::List(list) => list.is_nil(),
         _ => false,
     };
-    if list.items.iter().any(is_nil) { Err(NIL_ITEM.into()) } else { Ok(()) }
+    if list.items.iter().any(is_nil) { Err(TomlError::NilItem) } else { Ok(()) }
 }
 
 impl Writer {
-    fn map(&mut self, entries: Vec<(Str, Value)>) -> Result<(), String> {
+    fn map(&mut self, entries: Vec<(Str, Value)>) -> Result<(), TomlError> {
         if self.keys.len() > MAX_DEPTH {
-            return Err("toml: value is nested too deeply".into());
+            return Err(TomlError::TooDeep);
         }
         let (mut direct, mut tables) = (Vec::new(), Vec::new());
         for (key, value) in entries {
@@ -113,7 +131,7 @@ impl Writer {
         Ok(())
     }
 
-    fn entry(&mut self, value: &Value) -> Result<(), String> {
+    fn entry(&mut self, value: &Value) -> Result<(), TomlError> {
         let indent = "  ".repeat(self.keys.len() - 1);
         match value {
             Value::List(list) if is_table_list(list)? => {
@@ -150,9 +168,9 @@ impl Writer {
         }
     }
 
-    fn element(&mut self, value: &Value, depth: usize) -> Result<(), String> {
+    fn element(&mut self, value: &Value, depth: usize) -> Result<(), TomlError> {
         if depth > MAX_DEPTH {
-            return Err("toml: value is nested too deeply".into());
+            return Err(TomlError::TooDeep);
         }
         budget::write(self.out.len())?;
         let plain = plain(value);
@@ -166,8 +184,8 @@ impl Writer {
             };
         }
         match plain {
-            _ if is_complex(value) => return Err("unsupported type: complex128".into()),
-            Value::Nil | Value::Map(_) => return Err(NIL_ITEM.into()),
+            _ if is_complex(value) => return Err(TomlError::Complex { place: "" }),
+            Value::Nil | Value::Map(_) => return Err(TomlError::NilItem),
             Value::Bool(b) => self.out.push_str(if b { "true" } else { "false" }),
             Value::Int(IntType::Duration, n) => self.quoted(&fmt::duration(n)),
             Value::Int(kind, i) => {
@@ -197,7 +215,7 @@ impl Writer {
     }
 
     /// A table in one line; of a struct with the names of all its fields.
-    fn inline(&mut self, entries: Vec<(Str, Value)>, places: Option<&[Str]>, depth: usize) -> Result<(), String> {
+    fn inline(&mut self, entries: Vec<(Str, Value)>, places: Option<&[Str]>, depth: usize) -> Result<(), TomlError> {
         let (mut direct, mut tables) = (Vec::new(), Vec::new());
         for (key, value) in entries {
             let is_table = match plain(&value) {

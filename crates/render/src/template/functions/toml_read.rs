@@ -1,8 +1,9 @@
 //! TOML into values, as `BurntSushi/toml` 1.6 reads it: the same types, and the same errors.
 
 use super::text::quoted;
+use super::toml::TomlError;
 use super::toml_lex::{self, END, Fault, Lexer, TomlToken, is_blank, is_break};
-use super::toml_scalar::{date, float, integer, joined_lines, unescape, without_first_break};
+use super::toml_scalar::{ScalarError, date, float, integer, joined_lines, unescape, without_first_break};
 use crate::template::value::{Elem, Items, List, Map, MapType, Room, Str, Value};
 use std::collections::HashSet;
 
@@ -11,13 +12,13 @@ const MAX_DEPTH: usize = 500;
 /// Go's type of the items of a `[[list]]`.
 const TABLE: Elem = Elem::Object("map[string]interface {}");
 
-/// Reads a document. The error is Go's text.
-pub fn parse(bytes: &[u8]) -> Result<Value, String> {
+/// Reads a document.
+pub fn parse(bytes: &[u8]) -> Result<Value, TomlError> {
     let marks: [&[u8]; 3] = [b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"];
     let bytes = marks.iter().find_map(|mark| bytes.strip_prefix(*mark)).unwrap_or(bytes);
     if bytes.iter().take(6).any(|b| *b == 0) {
         let message = "files cannot contain NULL bytes; probably using UTF-16; TOML files must be UTF-8";
-        return Err(format!("toml: line 1: {message}"));
+        return Err(TomlError::Text { line: 1, key: String::new(), message: message.into() });
     }
     let (text, invalid) = Lexer::valid_part(bytes);
     let mut reader = Reader {
@@ -32,10 +33,11 @@ pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     };
     match reader.document() {
         Ok(()) => Ok(reader.root.into()),
-        Err(Fault { line, message }) => Err(match reader.last_key() {
-            key if key.is_empty() => format!("toml: line {line}: {message}"),
-            key => format!("toml: line {line} (last key {}): {message}", quoted(&key)),
-        }),
+        Err(Fault { line, message }) => {
+            let key = reader.last_key();
+            let key = if key.is_empty() { key } else { format!(" (last key {})", quoted(&key)) };
+            Err(TomlError::Text { line, key, message })
+        }
     }
 }
 
@@ -320,7 +322,7 @@ impl Reader<'_> {
     fn value(&mut self, in_list: bool) -> Read<Value> {
         let token = self.lexer.value()?;
         let line = self.lexer.line();
-        let fault = |message| Fault { line, message };
+        let fault = |error: ScalarError| Fault { line, message: error.to_string() };
         Ok(match token {
             TomlToken::Basic(text, false) | TomlToken::Raw(text) => text.into(),
             TomlToken::Basic(text, true) => unescape(&text, line)?.into(),
@@ -334,7 +336,7 @@ impl Reader<'_> {
                 self.lexer.ignore();
                 self.depth += 1;
                 if self.depth > MAX_DEPTH {
-                    return Err(fault("value is nested too deeply".into()));
+                    return Err(Fault { line, message: "value is nested too deeply".into() });
                 }
                 let value = if matches!(token, TomlToken::Array) { self.array()? } else { self.inline_table(in_list)? };
                 self.depth -= 1;

@@ -8,6 +8,22 @@ use crate::template::value::{IntType, Kind, Object, Str, Value};
 use std::any::Any;
 use std::rc::Rc;
 
+/// Why the text of a number or date has no value.
+#[derive(Debug, thiserror::Error)]
+pub enum ScalarError {
+    #[error("Invalid {kind} {}: {why}", quoted(text))]
+    Invalid { kind: &'static str, text: String, why: &'static str },
+    #[error("{text} is out of range for {kind}")]
+    Range { kind: &'static str, text: String },
+    #[error("Invalid float value: {}", quoted(.0))]
+    Float(String),
+    #[error("invalid datetime: {}", quoted(.0))]
+    Date(String),
+}
+
+const UNDERSCORES: &str = "underscores must be surrounded by digits";
+const ZEROES: &str = "cannot have leading zeroes";
+
 /// The line break after the opening quotes is not part of a string.
 pub fn without_first_break(text: &str) -> &str {
     text.strip_prefix('\n').or_else(|| text.strip_prefix("\r\n")).unwrap_or(text)
@@ -96,12 +112,13 @@ fn underscores_are_good(text: &str) -> bool {
 }
 
 /// An integer in any base.
-pub fn integer(text: &str) -> Result<Value, String> {
+pub fn integer(text: &str) -> Result<Value, ScalarError> {
+    let invalid = |why| Err(ScalarError::Invalid { kind: "integer", text: text.into(), why });
     if !underscores_are_good(text) {
-        return Err(format!("Invalid integer {}: underscores must be surrounded by digits", quoted(text)));
+        return invalid(UNDERSCORES);
     }
     if has_leading_zero(text) {
-        return Err(format!("Invalid integer {}: cannot have leading zeroes", quoted(text)));
+        return invalid(ZEROES);
     }
     let digits = text.replace('_', "");
     let parsed = match digits.get(..2) {
@@ -110,32 +127,36 @@ pub fn integer(text: &str) -> Result<Value, String> {
         Some("0x") => i64::from_str_radix(&digits[2..], 16),
         _ => digits.parse(),
     };
-    parsed.map(|i| Value::Int(IntType::Int64, i)).map_err(|_| format!("{text} is out of range for int64"))
+    let range = |_| ScalarError::Range { kind: "int64", text: text.into() };
+    parsed.map(|i| Value::Int(IntType::Int64, i)).map_err(range)
 }
 
 /// A float.
-pub fn float(text: &str) -> Result<Value, String> {
+pub fn float(text: &str) -> Result<Value, ScalarError> {
+    let invalid = |why| Err(ScalarError::Invalid { kind: "float", text: text.into(), why });
     let mut parts = text.split(['.', 'e', 'E']).filter(|part| !part.is_empty());
     if !parts.clone().all(underscores_are_good) {
-        return Err(format!("Invalid float {}: underscores must be surrounded by digits", quoted(text)));
+        return invalid(UNDERSCORES);
     }
     if parts.next().is_some_and(has_leading_zero) {
-        return Err(format!("Invalid float {}: cannot have leading zeroes", quoted(text)));
+        return invalid(ZEROES);
     }
     let point_without_digit = text.split('.').skip(1).any(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
     if point_without_digit {
-        return Err(format!("Invalid float {}: '.' must be followed by one or more digits", quoted(text)));
+        return invalid("'.' must be followed by one or more digits");
     }
     let digits = text.replace('_', "");
     match digits.parse::<f64>() {
-        Ok(f) if f.is_infinite() && !text.ends_with("inf") => Err(format!("{text} is out of range for float64")),
+        Ok(f) if f.is_infinite() && !text.ends_with("inf") => {
+            Err(ScalarError::Range { kind: "float64", text: text.into() })
+        }
         Ok(f) => Ok(f.into()),
-        Err(_) => Err(format!("Invalid float value: {}", quoted(text))),
+        Err(_) => Err(ScalarError::Float(text.into())),
     }
 }
 
 /// A date, a time, or both, with or without a zone.
-pub fn date(text: &str) -> Result<Value, String> {
+pub fn date(text: &str) -> Result<Value, ScalarError> {
     const FORMS: [(&str, &str); 7] = [
         ("2006-01-02T15:04:05.999999999Z07:00", ""),
         ("2006-01-02T15:04:05.999999999", "datetime-local"),
@@ -146,11 +167,10 @@ pub fn date(text: &str) -> Result<Value, String> {
         ("15:04", "time-local"),
     ];
     let text = text.replace('z', "Z").replace(['t', ' '], "T");
-    let invalid = || format!("invalid datetime: {}", quoted(&text));
     for (form, zone) in FORMS {
         let Ok(mut civil) = layout::parse(form, &text) else { continue };
         if lacks_zero(&text, form) {
-            return Err(invalid());
+            return Err(ScalarError::Date(text));
         }
         if zone.is_empty() {
             return Ok(Time(civil).value());
@@ -164,7 +184,7 @@ pub fn date(text: &str) -> Result<Value, String> {
         let text = layout::format(shown, &civil);
         return Ok(Value::Object(Rc::new(LocalTime { text, time: Time(civil) })));
     }
-    Err(invalid())
+    Err(ScalarError::Date(text))
 }
 
 /// Go's `time` takes numbers without their leading zero; TOML does not.

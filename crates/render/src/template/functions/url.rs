@@ -1,6 +1,6 @@
 //! `urlParse` and `urlJoin`: Go's `net/url`.
 
-use super::address::{self, Address};
+use super::address::{self, Address, AddressError};
 use super::args::{NIL_POINTER, bytes, kind_name, map};
 use super::fixed;
 use super::text::{escaped, quoted, unescaped};
@@ -37,6 +37,26 @@ pub struct Url {
     force_query: bool,
     query: String,
     fragment: String,
+}
+
+/// Why a text is not a URL: Go's words after `parse "…": `.
+#[derive(Debug, thiserror::Error)]
+pub enum UrlError {
+    /// An escape that is not valid, or not in its place.
+    #[error("invalid URL escape {0}")]
+    Escape(String),
+    /// What follows the host is not a port.
+    #[error("invalid port {0} after host")]
+    Port(String),
+    /// A character that a host does not have.
+    #[error("invalid character {0} in host name")]
+    Character(String),
+    /// The text between brackets is not an address.
+    #[error("invalid host: {0}")]
+    Host(#[from] AddressError),
+    /// Another fault.
+    #[error("{0}")]
+    Other(&'static str),
 }
 
 fn url_parse(_: &Context, args: &[Value]) -> FnResult {
@@ -93,8 +113,8 @@ fn url_join(_: &Context, args: &[Value]) -> FnResult {
 }
 
 impl Url {
-    /// `url.Parse`; the error is what follows `parse "…": `.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// `url.Parse`
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
         let (text, fragment) = text.split_once('#').map_or((text, None), |(t, f)| (t, Some(f)));
         let mut url = Self::parse_reference(text)?;
         if let Some(fragment) = fragment {
@@ -103,10 +123,10 @@ impl Url {
         Ok(url)
     }
 
-    fn parse_reference(text: &str) -> Result<Self, String> {
+    fn parse_reference(text: &str) -> Result<Self, UrlError> {
         let mut url = Self::default();
         if text.bytes().any(|b| b < b' ' || b == 0x7f) {
-            return Err("net/url: invalid control character in URL".into());
+            return Err(UrlError::Other("net/url: invalid control character in URL"));
         }
         if text == "*" {
             url.path = "*".into();
@@ -127,7 +147,7 @@ impl Url {
                 return Ok(url);
             }
             if rest.split('/').next().is_some_and(|segment| segment.contains(':')) {
-                return Err("first path segment in URL cannot contain colon".into());
+                return Err(UrlError::Other("first path segment in URL cannot contain colon"));
             }
         }
         if (!url.scheme.is_empty() || !rest.starts_with("///")) && rest.starts_with("//") {
@@ -143,13 +163,13 @@ impl Url {
         Ok(url)
     }
 
-    fn authority(&mut self, authority: &str) -> Result<(), String> {
+    fn authority(&mut self, authority: &str) -> Result<(), UrlError> {
         let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(u, h)| (Some(u), h));
         self.host = parse_host(&self.scheme, host)?;
         let Some(user) = user else { return Ok(()) };
         let fits = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
         if !user.chars().all(fits) {
-            return Err("net/url: invalid userinfo".into());
+            return Err(UrlError::Other("net/url: invalid userinfo"));
         }
         let (name, password) = user.split_once(':').map_or((user, None), |(n, p)| (n, Some(p)));
         let password = password.map(|p| unescape(p, Part::User)).transpose()?;
@@ -183,7 +203,7 @@ impl Url {
     }
 
     /// `PathUnescape`
-    pub fn unescape_segment(text: &str) -> Result<String, String> {
+    pub fn unescape_segment(text: &str) -> Result<String, UrlError> {
         unescape(text, Part::Segment)
     }
 
@@ -292,12 +312,12 @@ fn userinfo(user: &(String, Option<String>)) -> String {
     }
 }
 
-fn split_scheme(text: &str) -> Result<(&str, &str), String> {
+fn split_scheme(text: &str) -> Result<(&str, &str), UrlError> {
     for (i, c) in text.char_indices() {
         match c {
             'a'..='z' | 'A'..='Z' => {}
             '0'..='9' | '+' | '-' | '.' if i > 0 => {}
-            ':' if i == 0 => return Err("missing protocol scheme".into()),
+            ':' if i == 0 => return Err(UrlError::Other("missing protocol scheme")),
             ':' => return Ok((&text[..i], &text[i + 1..])),
             _ => break,
         }
@@ -305,22 +325,22 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
     Ok(("", text))
 }
 
-fn parse_host(scheme: &str, host: &str) -> Result<String, String> {
+fn parse_host(scheme: &str, host: &str) -> Result<String, UrlError> {
     let valid_port =
         |port: &str| port.is_empty() || port.starts_with(':') && port[1..].bytes().all(|b| b.is_ascii_digit());
-    let wrong_port = |port: &str| format!("invalid port {} after host", quoted(port));
+    let wrong_port = |port: &str| UrlError::Port(quoted(port));
     match host.rfind('[') {
-        Some(1..) => return Err("invalid IP-literal".into()),
+        Some(1..) => return Err(UrlError::Other("invalid IP-literal")),
         Some(_) => {
-            let Some(end) = host.rfind(']') else { return Err("missing ']' in host".into()) };
+            let Some(end) = host.rfind(']') else { return Err(UrlError::Other("missing ']' in host")) };
             let (name, port) = (&host[1..end], &host[end + 1..]);
             if !valid_port(port) {
                 return Err(wrong_port(port));
             }
             let zone = name.find("%25").unwrap_or(name.len());
             let name = unescape(&name[..zone], Part::Host)? + &unescape(&name[zone..], Part::Zone)?;
-            if address::parse(&name).map_err(|e| format!("invalid host: {e}"))? == Address::V4 {
-                return Err("invalid IP-literal".into());
+            if address::parse(&name)? == Address::V4 {
+                return Err(UrlError::Other("invalid IP-literal"));
             }
             return Ok(format!("[{name}]{port}"));
         }
@@ -367,7 +387,7 @@ fn escape(text: &str, part: Part) -> String {
     escaped(&out).into_owned()
 }
 
-fn unescape(text: &str, part: Part) -> Result<String, String> {
+fn unescape(text: &str, part: Part) -> Result<String, UrlError> {
     let bytes = &*unescaped(text);
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;
@@ -375,7 +395,7 @@ fn unescape(text: &str, part: Part) -> Result<String, String> {
         let b = bytes[i];
         if b != b'%' {
             if matches!(part, Part::Host | Part::Zone) && b < 0x80 && should_escape(b, part) {
-                return Err(format!("invalid character {} in host name", quoted(&escaped(&bytes[i..=i]))));
+                return Err(UrlError::Character(quoted(&escaped(&bytes[i..=i]))));
             }
             out.push(b);
             i += 1;
@@ -384,10 +404,10 @@ fn unescape(text: &str, part: Part) -> Result<String, String> {
         let digits = bytes.get(i + 1..i + 3).filter(|d| d.iter().all(u8::is_ascii_hexdigit));
         let Some(digits) = digits else {
             let end = (i + 3).min(bytes.len());
-            return Err(format!("invalid URL escape {}", quoted(&escaped(&bytes[i..end]))));
+            return Err(UrlError::Escape(quoted(&escaped(&bytes[i..end]))));
         };
         let value = u8::from_str_radix(&String::from_utf8_lossy(digits), 16).unwrap_or(0);
-        let shown = || Err(format!("invalid URL escape {}", quoted(&escaped(&bytes[i..i + 3]))));
+        let shown = || Err(UrlError::Escape(quoted(&escaped(&bytes[i..i + 3]))));
         if part == Part::Host && value < 0x80 && digits != b"25" {
             return shown();
         }

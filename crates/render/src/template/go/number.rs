@@ -18,18 +18,43 @@ pub struct Constant {
     pub prefers_float: bool,
 }
 
+/// Why a text is not a constant: Go's message.
+#[derive(Debug, thiserror::Error)]
+pub enum ConstantError {
+    /// A number of another form.
+    #[error("illegal number syntax: {0}")]
+    Syntax(String),
+    /// An integer of more than 64 bits.
+    #[error("integer overflow: {0}")]
+    Overflow(String),
+    /// Not two numbers.
+    #[error("syntax error scanning complex number")]
+    Complex,
+    /// A part of a complex number that is not a float.
+    #[error("strconv.ParseFloat: parsing {text}: {why}")]
+    Float {
+        /// The part, between quotes.
+        text: String,
+        /// Whether it is too large.
+        why: &'static str,
+    },
+    /// A character constant without a character.
+    #[error("invalid syntax")]
+    Character,
+    /// A character constant of several characters.
+    #[error("malformed character constant: {0}")]
+    Characters(String),
+}
+
 /// Reads a number or character constant of a template.
-///
-/// # Errors
-/// Go's message.
-pub fn constant(text: &[u8]) -> Result<Constant, String> {
+pub fn constant(text: &[u8]) -> Result<Constant, ConstantError> {
     if text.first() == Some(&b'\'') {
         return character(text);
     }
-    let shown = || quoted(text);
-    let text_str = std::str::from_utf8(text).map_err(|_| format!("illegal number syntax: {}", shown()))?;
+    let syntax = || ConstantError::Syntax(quoted(text));
+    let text_str = std::str::from_utf8(text).map_err(|_| syntax())?;
     if let Some(imaginary) = text_str.strip_suffix('i') {
-        let imaginary = parse_float(imaginary).ok_or_else(|| format!("illegal number syntax: {}", shown()))?;
+        let imaginary = parse_float(imaginary).ok_or_else(syntax)?;
         return Ok(complex(0.0, imaginary));
     }
     let mut uint = parse_uint(text_str);
@@ -46,12 +71,12 @@ pub fn constant(text: &[u8]) -> Result<Constant, String> {
         constant.float = Some(u as f64);
     } else if let Some(f) = parse_float(text_str) {
         if !text_str.contains(['.', 'e', 'E', 'p', 'P']) {
-            return Err(format!("integer overflow: {}", shown()));
+            return Err(ConstantError::Overflow(quoted(text)));
         }
         constant.float = Some(f);
         (constant.int, constant.uint) = whole(f);
     } else {
-        return Err(format!("illegal number syntax: {}", shown()));
+        return Err(syntax());
     }
     constant.prefers_float = !is_hex && text_str.contains(['.', 'e', 'E', 'p', 'P']);
     Ok(constant)
@@ -69,17 +94,13 @@ fn whole(f: f64) -> (Option<i64>, Option<u64>) {
 
 /// A complex constant of two parts, `1+2i`, as `fmt.Sscan` reads it: it does not accept everything that the lexer
 /// accepts.
-///
-/// # Errors
-/// Go's message.
-pub fn pair(text: &[u8]) -> Result<Constant, String> {
-    let malformed = || "syntax error scanning complex number".to_owned();
-    let text = std::str::from_utf8(text).map_err(|_| malformed())?;
+pub fn pair(text: &[u8]) -> Result<Constant, ConstantError> {
+    let text = std::str::from_utf8(text).map_err(|_| ConstantError::Complex)?;
     let (real, rest) = text.split_at(float_length(text));
     let (imaginary, rest) = rest.split_at(float_length(rest));
     // A sign alone: what follows could be the beginning of `Inf`.
     if !imaginary.starts_with(['+', '-']) || imaginary.len() < 2 || !rest.starts_with('i') {
-        return Err(malformed());
+        return Err(ConstantError::Complex);
     }
     let float = |text: &str| {
         parse_float(text).ok_or_else(|| {
@@ -89,7 +110,7 @@ pub fn pair(text: &[u8]) -> Result<Constant, String> {
             let has_exponent = number.len() < text.len() && text.ends_with(|c: char| c.is_ascii_digit());
             let is_large = has_exponent && parse_float(&format!("{number}{none}")).is_some() || number.len() > 300;
             let why = if is_large { "value out of range" } else { "invalid syntax" };
-            format!("strconv.ParseFloat: parsing {}: {why}", quoted(text.as_bytes()))
+            ConstantError::Float { text: quoted(text.as_bytes()), why }
         })
     };
     Ok(complex(float(real)?, float(imaginary)?))
@@ -128,10 +149,10 @@ fn complex(real: f64, imaginary: f64) -> Constant {
     Constant { int, uint, float, complex: Some((real, imaginary)), prefers_float: false }
 }
 
-fn character(text: &[u8]) -> Result<Constant, String> {
-    let (char, rest) = unquote_char(&text[1..], b'\'').ok_or("invalid syntax")?;
+fn character(text: &[u8]) -> Result<Constant, ConstantError> {
+    let (char, rest) = unquote_char(&text[1..], b'\'').ok_or(ConstantError::Character)?;
     if rest != b"'" {
-        return Err(format!("malformed character constant: {}", String::from_utf8_lossy(text)));
+        return Err(ConstantError::Characters(String::from_utf8_lossy(text).into_owned()));
     }
     let code = match char {
         Unquoted::Char(c) => u32::from(c),

@@ -22,18 +22,24 @@ pub struct Parsed {
     pub source: Arc<Source>,
 }
 
+/// Why a text is not a template: Go's message, as in `template: NAME:LINE: unexpected "}" in operand`.
+#[derive(Debug, thiserror::Error)]
+#[error("template: {name}:{line}: {message}")]
+pub struct ParseError {
+    name: String,
+    line: u32,
+    message: String,
+}
+
 /// Nesting of `if`, `range`, `with` and `block` that is accepted. Go has no limit; real charts stay below 30.
 const MAX_CONTROL_DEPTH: usize = 2_000;
 /// Nesting of parentheses that Go accepts.
 const MAX_PAREN_DEPTH: usize = 10_000;
 
 /// Parses a text. `constants` is the number of the first string constant.
-///
-/// # Errors
-/// Go's message, as in `template: NAME:LINE: unexpected "}" in operand`.
-pub fn parse(name: &str, text: &Arc<Vec<u8>>, functions: &Functions, constants: u32) -> Result<Parsed, String> {
+pub fn parse(name: &str, text: &Arc<Vec<u8>>, functions: &Functions, constants: u32) -> Result<Parsed, ParseError> {
     if u32::try_from(text.len()).is_err() {
-        return Err(format!("template: {name}:1: template text is larger than 4 GiB"));
+        return Err(ParseError { name: name.into(), line: 1, message: "template text is larger than 4 GiB".into() });
     }
     let source = Arc::new(Source { name: name.into(), text: Arc::clone(text) });
     let mut parser = Parser {
@@ -51,7 +57,7 @@ pub fn parse(name: &str, text: &Arc<Vec<u8>>, functions: &Functions, constants: 
     Ok(Parsed { templates: parser.templates, constants: parser.constants, source })
 }
 
-type Parse<T> = Result<T, String>;
+type Parse<T> = Result<T, ParseError>;
 
 /// The state of one template while it is parsed. A `define` inside a file has its own.
 struct Tree {
@@ -189,8 +195,8 @@ impl Parser<'_> {
 
     // Errors.
 
-    fn error<T>(&self, message: impl AsRef<str>) -> Parse<T> {
-        Err(format!("template: {}:{}: {}", self.source.name, self.tree.tokens[0].line, message.as_ref()))
+    fn error<T>(&self, message: impl Into<String>) -> Parse<T> {
+        Err(ParseError { name: self.source.name.to_string(), line: self.tree.tokens[0].line, message: message.into() })
     }
 
     fn unexpected<T>(&self, token: Token, context: &str) -> Parse<T> {
@@ -633,7 +639,7 @@ impl Parser<'_> {
                 prefers_float: c.prefers_float,
                 text: span(token),
             }),
-            Err(message) => self.error(message),
+            Err(error) => self.error(error.to_string()),
         }
     }
 }

@@ -55,7 +55,7 @@ impl TemplateSet {
     /// Those of [`TemplateSet::parse`].
     pub fn parse_shared(&mut self, name: &str, text: &Arc<Vec<u8>>) -> Result<(), Error> {
         let parsed = self.parse_text(name, text, self.constants);
-        let parsed = parsed.map_err(|message| self.unparsed(name, text, &message))?;
+        let parsed = parsed.map_err(|error| self.unparsed(name, text, &error.to_string()))?;
         self.constants = parsed.constants;
         self.sources.push(parsed.source);
         for template in parsed.templates {
@@ -114,7 +114,7 @@ impl TemplateSet {
         Some(Missing::Function { name: name.into(), nearest })
     }
 
-    fn parse_text(&self, name: &str, text: &Arc<Vec<u8>>, constants: u32) -> Result<parse::Parsed, String> {
+    fn parse_text(&self, name: &str, text: &Arc<Vec<u8>>, constants: u32) -> Result<parse::Parsed, parse::ParseError> {
         parse::parse(name, text, &self.functions, constants)
     }
 }
@@ -360,7 +360,8 @@ impl State<'_> {
             return Ok(Rc::clone(templates));
         }
         budget::parse(text.bytes()).map_err(|spent| Failure::plain(spent.to_string()))?;
-        let parsed = self.set.parse_text(ROOT, &text.shared(), self.next_constant).map_err(|message| {
+        let parsed = self.set.parse_text(ROOT, &text.shared(), self.next_constant).map_err(|error| {
+            let message = error.to_string();
             let lead = format!("cannot parse template {}: ", quote::quoted(text.bytes()));
             let missing = self.set.missing_function(&message);
             Failure::wrap(lead, Failure::plain(message).with_missing(missing))

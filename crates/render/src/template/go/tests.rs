@@ -1,6 +1,6 @@
 //! The results of templates, compared with those of Helm's engine.
 
-use super::{Functions, Limits, Renderer, TemplateSet, fmt};
+use super::{Error, Functions, Limits, Renderer, TemplateSet, fmt};
 use crate::template::function::{Context, FnResult, Function, Host, Param};
 use crate::template::value::{Elem, List, Map, MapType, Str, Value};
 use std::rc::Rc;
@@ -83,10 +83,10 @@ fn value(json: &serde_json::Value) -> Value {
     }
 }
 
-fn set(files: &[(&str, &str)]) -> Result<TemplateSet, String> {
+fn set(files: &[(&str, &str)]) -> Result<TemplateSet, Error> {
     let mut set = TemplateSet::new(Functions::new(&FUNCTIONS));
     for (name, text) in files {
-        set.parse(name, text).map_err(|e| e.message)?;
+        set.parse(name, text)?;
     }
     Ok(set)
 }
@@ -95,7 +95,7 @@ fn renderer(set: &TemplateSet, limits: Limits) -> Renderer<'_> {
     Renderer::new(set, Context { host: Rc::new(Offline) }, limits)
 }
 
-fn render(files: &[(&str, &str)], values: &serde_json::Value) -> Result<String, String> {
+fn render(files: &[(&str, &str)], values: &serde_json::Value) -> Result<String, Error> {
     let set = set(files)?;
     let values = match value(values) {
         Value::Map(map) => map.with_type(MapType::Values),
@@ -109,13 +109,11 @@ fn render(files: &[(&str, &str)], values: &serde_json::Value) -> Result<String, 
         template.insert("BasePath", "");
         template
     });
-    match renderer(&set, Limits::default()).render("case", root.into()) {
-        Ok(out) => Ok(String::from_utf8_lossy(&out).into_owned()),
-        Err(error) => Err(error.message),
-    }
+    let out = renderer(&set, Limits::default()).render("case", root.into())?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
-fn render_one(template: &str) -> Result<String, String> {
+fn render_one(template: &str) -> Result<String, Error> {
     render(&[("case", template)], &serde_json::Value::Null)
 }
 
@@ -140,7 +138,7 @@ fn compare(cases: &str) {
                 files.push((name, text.as_str().unwrap()));
             }
             files.sort_by_key(|(name, _)| std::cmp::Reverse((name.matches('/').count(), *name)));
-            let got = render(&files, &case["values"]);
+            let got = render(&files, &case["values"]).map_err(|e| e.message);
             let want = match case["want"].as_str() {
                 Some(want) => Ok(want.to_owned()),
                 None => Err(case["error"].as_str().unwrap().to_owned()),
@@ -160,9 +158,12 @@ fn values_have_methods_that_hide_keys() {
     assert_eq!(render("{{ typeOf .Values.AsMap }}").unwrap(), "map[string]interface {}");
     assert_eq!(render(r#"{{ .Values.PathValue "a.b.c" }} {{ .Values.Table "a.b" }}"#).unwrap(), "x map[c:x]");
     assert!(
-        render(r#"{{ .Values.Table "a.x" }}"#).unwrap_err().ends_with(r#"error calling Table: "x" is not a table"#)
+        render(r#"{{ .Values.Table "a.x" }}"#)
+            .unwrap_err()
+            .message
+            .ends_with(r#"error calling Table: "x" is not a table"#)
     );
-    assert!(render(r#"{{ .Values.PathValue "a.b" }}"#).unwrap_err().ends_with(r#""b" is not a value"#));
+    assert!(render(r#"{{ .Values.PathValue "a.b" }}"#).unwrap_err().message.ends_with(r#""b" is not a value"#));
 }
 
 #[test]
@@ -171,7 +172,7 @@ fn a_template_that_calls_itself_ends_with_a_message() {
         r#"{{ define "t" }}{{ template "t" . }}{{ end }}{{ template "t" . }}"#,
         r#"{{ define "t" }}{{ if true }}{{ with 1 }}{{ tpl "{{ include \"t\" . }}" . }}{{ end }}{{ end }}{{ end }}{{ include "t" . }}"#,
     ] {
-        assert!(render_one(template).unwrap_err().contains("template"));
+        assert!(render_one(template).unwrap_err().message.contains("template"));
     }
 }
 
@@ -194,7 +195,8 @@ fn deeply_nested_text_is_refused_instead_of_using_up_the_stack() {
     let parens = format!("{{{{ {}1{} }}}}", "(".repeat(100_000), ")".repeat(100_000));
     let ifs = "{{ if true }}".repeat(100_000);
     for text in [&parens, &ifs] {
-        assert!(render_one(text).unwrap_err().contains("deep") || render_one(text).unwrap_err().contains("depth"));
+        let message = render_one(text).unwrap_err().message;
+        assert!(message.contains("deep") || message.contains("depth"), "{message}");
     }
     let accepted = format!("{{{{ {}1{} }}}}", "(".repeat(9_000), ")".repeat(9_000));
     assert_eq!(render_one(&accepted).unwrap(), "1");
@@ -202,14 +204,14 @@ fn deeply_nested_text_is_refused_instead_of_using_up_the_stack() {
 
 #[test]
 fn a_map_that_contains_itself_cannot_be_printed_but_does_no_harm() {
-    let error = render_one(r#"{{ $m := dict }}{{ $_ := set $m "m" $m }}{{ $m }}"#).unwrap_err();
+    let error = render_one(r#"{{ $m := dict }}{{ $_ := set $m "m" $m }}{{ $m }}"#).unwrap_err().message;
     assert!(error.contains("nested too deeply"), "{error}");
 }
 
 #[test]
 fn a_small_value_that_prints_as_a_huge_text_is_refused() {
     let doubling = r#"{{ $x := "text" }}{{ range until 60 }}{{ $x = list $x $x }}{{ end }}{{ print $x | len }}"#;
-    let error = render_one(doubling).unwrap_err();
+    let error = render_one(doubling).unwrap_err().message;
     assert!(error.contains("more than"), "{error}");
 }
 
@@ -256,7 +258,7 @@ fn a_set_is_shared_between_threads() {
 #[test]
 fn an_endless_recursion_is_reported_at_the_call_that_recurs() {
     let template = r#"{{ define "t" }}{{ template "t" (dict "a" (print 1 | upper)) }}{{ end }}{{ include "t" . }}"#;
-    let message = render_one(template).unwrap_err();
+    let message = render_one(template).unwrap_err().message;
     {
         let (_, rest) = message.split_once("\ncase:1:28\n").unwrap();
         assert!(

@@ -49,7 +49,8 @@ pub fn add(environment: &mut Environment<'_>, host: &SharedHost) {
     environment.add_function("lookup", move |version: &str, kind: &str, namespace: &str, name: &str| {
         let found =
             shared.lookup(version, kind, namespace, name).map_err(|error| TemplateError::error(error.to_string()))?;
-        let json = json::write(&found, json::Style::default()).map_err(TemplateError::error)?;
+        let json =
+            json::write(&found, json::Style::default()).map_err(|error| TemplateError::error(error.to_string()))?;
         let json: serde_json::Value =
             serde_json::from_slice(&json).map_err(|error| TemplateError::error(error.to_string()))?;
         Ok(Value::from(Serde(&json)))
@@ -134,7 +135,7 @@ fn authority(host: &SharedHost, ca: &Value) -> Result<Go, Error> {
 #[cfg(test)]
 mod tests {
     use crate::template::function::{FnResult, Host, SharedHost};
-    use crate::template::jinja::Templates;
+    use crate::template::jinja::{JinjaError, Templates};
     use crate::template::value::Value as Go;
     use serde_json::json;
     use std::sync::Arc;
@@ -161,12 +162,10 @@ mod tests {
         }
     }
 
-    fn render(text: &str) -> Result<String, String> {
-        let templates = Templates::compile([("c/templates/a.yaml".to_owned(), text)]).map_err(|e| e.message)?;
+    fn render(text: &str) -> Result<String, JinjaError> {
+        let templates = Templates::compile([("c/templates/a.yaml".to_owned(), text)])?;
         let host: SharedHost = Arc::new(World);
-        let rendered = templates
-            .render(&json!({"values": {}}), &host, &crate::template::budget::Limits::default())
-            .map_err(|e| e.message)?;
+        let rendered = templates.render(&json!({"values": {}}), &host, &crate::template::budget::Limits::default())?;
         Ok(rendered.into_iter().next().map(|(_, text)| text).unwrap_or_default())
     }
 
@@ -176,14 +175,15 @@ mod tests {
         assert_eq!(render(text).unwrap(), "a: \"hunter2\"");
         let text = "a: {{ lookup('v1', 'Secret', 'ns', 'none').data is defined }}";
         assert_eq!(render(text).unwrap(), "a: false");
-        let message = render("x: 1\na: {{ lookup('v1', 'Secret', 'ns', 'forbidden') }}").unwrap_err();
+        let message = render("x: 1\na: {{ lookup('v1', 'Secret', 'ns', 'forbidden') }}").unwrap_err().message;
         assert_eq!(message, "c/templates/a.yaml:2:7: secrets \"forbidden\" is forbidden");
     }
 
     #[test]
     fn fail_says_what_the_chart_says() {
-        let message =
-            render("{% macro m() %}{% set _ = fail('size is ' ~ 9) %}{% endmacro %}\na: {{ m() }}").unwrap_err();
+        let message = render("{% macro m() %}{% set _ = fail('size is ' ~ 9) %}{% endmacro %}\na: {{ m() }}")
+            .unwrap_err()
+            .message;
         assert!(message.ends_with(": size is 9"), "{message}");
     }
 
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_is_no_text_in_base64_is_refused_without_being_quoted() {
-        let message = render("a: {{ '/w==' | b64decode }}").unwrap_err();
+        let message = render("a: {{ '/w==' | b64decode }}").unwrap_err().message;
         assert!(message.contains("is not base64 of a text") && !message.contains("/w=="), "{message}");
     }
 

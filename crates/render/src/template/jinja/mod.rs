@@ -228,16 +228,16 @@ fn error(name: &str, e: &Error) -> JinjaError {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, Templates};
+    use super::{JinjaError, Limits, Templates};
     use crate::template::budget::Budget;
     use proptest::prelude::{any, proptest};
     use serde_json::{Value, json};
 
-    fn render(text: &str, values: &Value) -> Result<String, String> {
-        let templates = Templates::compile([("c/templates/a.yaml".to_owned(), text)]).map_err(|e| e.message)?;
+    fn render(text: &str, values: &Value) -> Result<String, JinjaError> {
+        let templates = Templates::compile([("c/templates/a.yaml".to_owned(), text)])?;
         let host: super::SharedHost = std::sync::Arc::new(crate::render::Fixed::default());
         let limits = Limits { output: 1 << 20, ..Limits::default() };
-        let rendered = templates.render(&json!({ "values": values }), &host, &limits).map_err(|e| e.message)?;
+        let rendered = templates.render(&json!({ "values": values }), &host, &limits)?;
         Ok(rendered.into_iter().next().map(|(_, text)| text).unwrap_or_default())
     }
 
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn ways_around_the_escape_do_not_exist() {
-        assert!(render("a: {{ values.a|safe }}", &json!({"a": "x"})).unwrap_err().contains("unknown filter"));
+        assert!(render("a: {{ values.a|safe }}", &json!({"a": "x"})).unwrap_err().message.contains("unknown filter"));
         assert!(render("a: {{ values.a|e }}", &json!({"a": "x"})).is_err());
         let off = "{% autoescape false %}\na: {{ values.a }}\n{% endautoescape %}";
         assert_eq!(render(off, &json!({"a": "x\ny"})).unwrap().trim(), "a: \"x\\ny\"");
@@ -265,10 +265,10 @@ mod tests {
 
     #[test]
     fn an_error_names_the_place_and_no_value() {
-        let message = render("x: 1\na: {{ values.secret + 1 }}", &json!({"secret": "hunter2"})).unwrap_err();
+        let message = render("x: 1\na: {{ values.secret + 1 }}", &json!({"secret": "hunter2"})).unwrap_err().message;
         assert!(message.starts_with("c/templates/a.yaml:2"), "{message}");
         assert!(message.contains("values.secret + 1") && !message.contains("hunter2"), "{message}");
-        assert!(render("a: {{ values.nope }}", &json!({})).unwrap_err().contains("undefined value"));
+        assert!(render("a: {{ values.nope }}", &json!({})).unwrap_err().message.contains("undefined value"));
     }
 
     #[test]
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn an_endless_loop_runs_out_of_fuel() {
         let text = "{% for a in range(10000) %}{% for b in range(10000) %}{% set x = a %}{% endfor %}{% endfor %}";
-        assert!(render(text, &json!({})).unwrap_err().contains("fuel"));
+        assert!(render(text, &json!({})).unwrap_err().message.contains("fuel"));
     }
 
     #[test]
@@ -317,7 +317,7 @@ mod tests {
                 "bytes of values",
             ),
         ] {
-            let message = within(text, &values).unwrap_err();
+            let message = within(text, &values).unwrap_err().message;
             assert!(message.contains(limit) && message.starts_with("c/templates/a.yaml"), "{text}: {message}");
         }
         assert!(within("a: {{ values.a | upper | replace('A', 'b') }}", &values).is_ok());

@@ -1,7 +1,7 @@
 //! Documents with their formatting: quotes, flow and block style, anchors, tags and comments, so that a changed document can
 //! be written again as go-yaml v3 writes it.
 
-use granit_parser::{Event, Options, Parser, ScalarStyle, Span, StructureStyle, Tag};
+use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span, StructureStyle, Tag};
 use std::collections::HashMap;
 
 /// Where something begins or ends: the line from 1, the column from 0.
@@ -103,15 +103,20 @@ pub struct Document {
     pub foot: String,
 }
 
+/// Why a text is not YAML, in the words of the parser.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct DocumentError(#[from] ScanError);
+
 /// Reads the first document; `None` if there is none, or nothing in it.
-pub fn read(text: &str) -> Result<Option<Document>, String> {
+pub fn read(text: &str) -> Result<Option<Document>, DocumentError> {
     let mut reader = Reader::default();
     let mut options = Options::default();
     options.emit_anchor_events = true;
     let mut events = Vec::new();
     let mut begun = false;
     for event in Parser::new_from_str_with_options(text, options) {
-        match event.map_err(|e| e.to_string())? {
+        match event? {
             (Event::Comment(text, _), span) => reader.comments.push(Comment::of(&text, &span)),
             (Event::DocumentStart(..), _) if begun => break,
             (Event::DocumentStart(..), _) => begun = true,

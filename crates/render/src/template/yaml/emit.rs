@@ -5,7 +5,8 @@
 
 use super::resolve::{Scalar, is_base60, resolve};
 use crate::template::budget;
-use crate::template::functions::{json, text};
+use crate::template::functions::json::{self, JsonError};
+use crate::template::functions::text;
 use crate::template::go::fmt;
 use crate::template::stack::deeper;
 use crate::template::unicode::{is_digit, is_letter};
@@ -18,21 +19,38 @@ use std::cmp::Ordering;
 /// Lines are folded at the first space after this column.
 const WIDTH: usize = 80;
 
-/// go-yaml v3's panic.
-pub const NOT_MARSHALLED: &str = "cannot marshal type: complex128";
+/// Why a value cannot be written as YAML; the words are Go's.
+#[derive(Debug, thiserror::Error)]
+pub enum EmitError {
+    /// It cannot be written as JSON.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// go-yaml does not read the JSON.
+    #[error("yaml: {0}")]
+    Reader(&'static str),
+    /// go-yaml v3's panic.
+    #[error("cannot marshal type: complex128")]
+    NotMarshalled,
+}
 
-/// The value as YAML with its last newline, or Go's error text.
-pub fn emit(value: &Value) -> Result<Vec<u8>, String> {
+impl From<EmitError> for String {
+    fn from(error: EmitError) -> Self {
+        error.to_string()
+    }
+}
+
+/// The value as YAML with its last newline.
+pub fn emit(value: &Value) -> Result<Vec<u8>, EmitError> {
     run(value, Style::Helm)
 }
 
-/// JSON as YAML with its last newline, or Go's error text.
-pub fn of_json(value: &serde_json::Value) -> Result<String, String> {
+/// JSON as YAML with its last newline.
+pub fn of_json(value: &serde_json::Value) -> Result<String, EmitError> {
     emit(&Value::from(value)).map(|text| String::from_utf8_lossy(&text).into_owned())
 }
 
 /// `toYamlPretty`: go-yaml v3 without the way through JSON.
-pub fn emit_pretty(value: &Value) -> Result<Vec<u8>, String> {
+pub fn emit_pretty(value: &Value) -> Result<Vec<u8>, EmitError> {
     run(value, Style::Pretty)
 }
 
@@ -45,7 +63,15 @@ pub(super) enum Style {
     Pretty,
 }
 
-fn run(value: &Value, style: Style) -> Result<Vec<u8>, String> {
+/// [`json::cycle_from`]
+fn cycle_from(value: &Value, depth: usize, error: EmitError) -> EmitError {
+    match error {
+        EmitError::Json(error) => json::cycle_from(value, depth, error).into(),
+        error => error,
+    }
+}
+
+fn run(value: &Value, style: Style) -> Result<Vec<u8>, EmitError> {
     let mut emitter = Emitter::new(style);
     emitter.node(value, Place::default(), 0)?;
     if !emitter.indention || emitter.column > 0 {
@@ -129,11 +155,11 @@ impl Emitter {
         self.indention = false;
     }
 
-    fn node(&mut self, value: &Value, place: Place, depth: usize) -> Result<(), String> {
+    fn node(&mut self, value: &Value, place: Place, depth: usize) -> Result<(), EmitError> {
         if json::is_cycle(value, depth) {
-            return Err(json::cycle(value));
+            return Err(json::cycle(value).into());
         }
-        budget::write(self.out.len())?;
+        budget::write(self.out.len()).map_err(JsonError::from)?;
         match value {
             Value::Nil => self.plain(b"null"),
             Value::Bool(b) => self.plain(if *b { b"true" } else { b"false" }),
@@ -160,8 +186,7 @@ impl Emitter {
                 } else if list.is_nil() && self.style != Style::Pretty {
                     self.plain(b"null");
                 } else {
-                    deeper(|| self.sequence(&list.items, place, depth))
-                        .map_err(|e| json::cycle_from(value, depth, e))?;
+                    deeper(|| self.sequence(&list.items, place, depth)).map_err(|e| cycle_from(value, depth, e))?;
                 }
             }
             Value::Map(map) if map.is_nil() && self.style != Style::Pretty => self.plain(b"null"),
@@ -169,15 +194,14 @@ impl Emitter {
                 let entries = map.borrow();
                 let keys = entries.iter().map(|(key, value)| (key.bytes(), value));
                 let keys = if self.style == Style::Pretty { pretty(keys) } else { sorted(keys)? };
-                deeper(|| self.mapping(keys, place, depth)).map_err(|e| json::cycle_from(value, depth, e))?;
+                deeper(|| self.mapping(keys, place, depth)).map_err(|e| cycle_from(value, depth, e))?;
             }
             Value::Object(object) if object.kind() == Kind::Complex128 => {
                 return Err(if self.style == Style::Pretty {
-                    NOT_MARSHALLED
+                    EmitError::NotMarshalled
                 } else {
-                    "json: unsupported type: complex128"
-                }
-                .into());
+                    JsonError::from("json: unsupported type: complex128").into()
+                });
             }
             Value::Object(object) if self.style == Style::Pretty && object.kind() == Kind::Map => {
                 let value = |name: &Str| object.field(&name.text()).unwrap_or(Value::Nil);
@@ -201,7 +225,7 @@ impl Emitter {
         Ok(())
     }
 
-    fn sequence(&mut self, items: &[Value], place: Place, depth: usize) -> Result<(), String> {
+    fn sequence(&mut self, items: &[Value], place: Place, depth: usize) -> Result<(), EmitError> {
         if items.is_empty() {
             self.indicator(b"[", true, true, false);
             self.indicator(b"]", false, false, false);
@@ -221,7 +245,7 @@ impl Emitter {
         Ok(())
     }
 
-    fn mapping(&mut self, entries: Vec<(Key<'_>, &Value)>, place: Place, depth: usize) -> Result<(), String> {
+    fn mapping(&mut self, entries: Vec<(Key<'_>, &Value)>, place: Place, depth: usize) -> Result<(), EmitError> {
         if entries.is_empty() {
             self.indicator(b"{", true, true, false);
             self.indicator(b"}", false, false, false);
@@ -542,7 +566,7 @@ fn pretty_float(f: f64) -> String {
 }
 
 /// A float as it looks after JSON: whole numbers that fit 64 bits are integers again.
-pub(super) fn number(f: f64, out: &mut Vec<u8>) -> Result<(), String> {
+pub(super) fn number(f: f64, out: &mut Vec<u8>) -> Result<(), EmitError> {
     json::float(f, out)?;
     let text = std::str::from_utf8(out).unwrap_or_default();
     match resolve(text, false) {
@@ -557,14 +581,14 @@ pub(super) fn number(f: f64, out: &mut Vec<u8>) -> Result<(), String> {
 }
 
 /// The string after JSON and go-yaml's reader.
-fn through_json(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
+fn through_json(bytes: &[u8]) -> Result<Cow<'_, str>, EmitError> {
     let plain = bytes.iter().all(|b| *b < 0x7f);
     if plain && let Ok(text) = std::str::from_utf8(bytes) {
         return Ok(text.into());
     }
     let text = text::valid(bytes);
     if text.contains(|c| matches!(c, '\u{7f}' | '\u{80}'..='\u{84}' | '\u{86}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}')) {
-        return Err("yaml: control characters are not allowed".into());
+        return Err(EmitError::Reader("control characters are not allowed"));
     }
     if text.contains('\u{85}') { Ok(fold_next_lines(&text).into()) } else { Ok(text) }
 }
@@ -616,14 +640,14 @@ fn pretty<'v>(entries: impl Iterator<Item = (&'v [u8], &'v Value)>) -> Vec<(Key<
 }
 
 /// The entries in go-yaml's order, with keys as they are after JSON.
-fn sorted<'v>(entries: impl Iterator<Item = (&'v [u8], &'v Value)>) -> Result<Vec<(Key<'v>, &'v Value)>, String> {
+fn sorted<'v>(entries: impl Iterator<Item = (&'v [u8], &'v Value)>) -> Result<Vec<(Key<'v>, &'v Value)>, EmitError> {
     let mut list = Vec::with_capacity(entries.size_hint().0);
     for (key, value) in entries {
         let text = through_json(key)?;
         // A key is written before its colon is seen, so go-yaml's reader forgets keys beyond 1,024 characters,
         // and those that hold a line break.
         if key.len() > 150 && json::string_length(&text) > 1024 || matches!(&text, Cow::Owned(_)) && key_breaks(key) {
-            return Err("yaml: did not find expected ',' or '}'".into());
+            return Err(EmitError::Reader("did not find expected ',' or '}'"));
         }
         list.push((Key { text, binary: None }, value));
     }

@@ -21,7 +21,7 @@ use std::fmt;
 
 pub use decode::{parse, parse_value};
 pub use document_write::write as write_documents;
-pub use emit::{NOT_MARSHALLED, emit, emit_pretty, of_json};
+pub use emit::{EmitError, emit, emit_pretty, of_json};
 pub use head::{Head, head};
 
 /// Go's limit of nested flow collections, of nested block collections, and of nesting in JSON.

@@ -3,7 +3,7 @@
 use super::super::encoding;
 use super::super::layout::date_of;
 use super::inputs::{Random, integer, items, string};
-use super::key::PrivateKey;
+use super::key::{KeyError, PrivateKey};
 use super::pem::Block;
 use crate::template::budget;
 use crate::template::function::{Context, FnError, FnResult};
@@ -38,6 +38,29 @@ const CA_USAGE: &[u8] = &[0x03, 0x02, 0x02, 0xa4];
 /// Basic constraints without and with `cA TRUE`, which is not the default.
 const LEAF_CONSTRAINTS: &[u8] = &[0x30, 0x00];
 const CA_CONSTRAINTS: &[u8] = &[0x30, 0x03, 0x01, 0x01, 0xff];
+
+/// Why a certificate cannot be made; the words are Go's.
+#[derive(Debug, thiserror::Error)]
+enum CertificateError {
+    #[error("asn1: structure error: {0}")]
+    Malformed(#[from] der::Error),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for CertificateError {
+    fn from(text: String) -> Self {
+        Self::Other(text)
+    }
+}
+
+impl From<&str> for CertificateError {
+    fn from(text: &str) -> Self {
+        Self::Other(text.into())
+    }
+}
 
 /// A certificate and its key as PEM texts; `.Cert` and `.Key` in templates.
 #[derive(Clone, Debug)]
@@ -124,10 +147,10 @@ fn own_key(ctx: &Context, pem: Option<&Value>) -> Result<PrivateKey, FnError> {
 }
 
 /// Reads a certificate's first PEM block. `what` is sprig's name of the variable, which its message contains.
-fn parse(pem: &[u8], what: &str) -> Result<CertificateInner<Raw>, String> {
+fn parse(pem: &[u8], what: &str) -> Result<CertificateInner<Raw>, FnError> {
     let block = Block::decode(pem).ok_or("unable to decode certificate")?;
     CertificateInner::from_der(&block.bytes)
-        .map_err(|_| format!("error parsing certificate: {what}.Bytes: x509: malformed certificate"))
+        .map_err(|_| format!("error parsing certificate: {what}.Bytes: x509: malformed certificate").into())
 }
 
 /// The certificate authority of a signed certificate.
@@ -198,7 +221,7 @@ impl Request {
     }
 
     /// The order of the checks is that of Go's `CreateCertificate`, so that the first error is the same.
-    fn create(&self, ctx: &Context, key: &PrivateKey, parent: Option<&Parent>) -> Result<Vec<u8>, String> {
+    fn create(&self, ctx: &Context, key: &PrivateKey, parent: Option<&Parent>) -> Result<Vec<u8>, CertificateError> {
         let signer = parent.map_or(key, |parent| &parent.key);
         let algorithm = signer.signature_algorithm()?;
         let public = key.public()?;
@@ -216,32 +239,32 @@ impl Request {
         let authority = parent.filter(|_| *issuer != subject).and_then(|parent| parent.key_id.as_deref());
         let tbs = TbsCertificate {
             version: 2,
-            serial: Uint::new(&self.serial).map_err(malformed)?,
+            serial: Uint::new(&self.serial)?,
             signature: algorithm.clone(),
-            issuer: Any::from_der(issuer).map_err(malformed)?,
+            issuer: Any::from_der(issuer)?,
             validity: Validity { not_before: time(self.not_before)?, not_after: time(self.not_after)? },
             extensions: self.extensions(&public, authority, subject == LEAF_CONSTRAINTS)?,
-            subject: Any::from_der(&subject).map_err(malformed)?,
+            subject: Any::from_der(&subject)?,
             public,
         };
-        let signature = signer.sign(ctx, &tbs.to_der().map_err(malformed)?)?;
-        let signature = BitString::from_bytes(&signature).map_err(malformed)?;
-        SignedCertificate { tbs, algorithm, signature }.to_der().map_err(malformed)
+        let signature = signer.sign(ctx, &tbs.to_der()?)?;
+        let signature = BitString::from_bytes(&signature)?;
+        Ok(SignedCertificate { tbs, algorithm, signature }.to_der()?)
     }
 
     /// The encoded name: one common name, or nothing when it is empty.
-    fn subject(&self) -> Result<Vec<u8>, String> {
+    fn subject(&self) -> Result<Vec<u8>, CertificateError> {
         let cn = self.cn.bytes();
         if cn.is_empty() {
-            return Vec::<Any>::new().to_der().map_err(malformed);
+            return Ok(Vec::<Any>::new().to_der()?);
         }
         let tag = match cn {
             _ if cn.iter().copied().all(is_printable) => Tag::PrintableString,
             _ if std::str::from_utf8(cn).is_ok() => Tag::Utf8String,
             _ => return Err("asn1: string not valid UTF-8".into()),
         };
-        let attribute = Attribute { oid: COMMON_NAME, value: Any::new(tag, cn).map_err(malformed)? };
-        vec![SetOfVec::try_from(vec![attribute]).map_err(malformed)?].to_der().map_err(malformed)
+        let attribute = Attribute { oid: COMMON_NAME, value: Any::new(tag, cn)? };
+        Ok(vec![SetOfVec::try_from(vec![attribute])?].to_der()?)
     }
 
     fn extensions(
@@ -249,21 +272,21 @@ impl Request {
         public: &SubjectPublicKeyInfoOwned,
         authority: Option<&[u8]>,
         nameless: bool,
-    ) -> Result<Vec<Extension>, String> {
+    ) -> Result<Vec<Extension>, CertificateError> {
         let (usage, constraints) = if self.is_ca { (CA_USAGE, CA_CONSTRAINTS) } else { (LEAF_USAGE, LEAF_CONSTRAINTS) };
         let mut extensions = vec![
             extension(KEY_USAGE, true, usage)?,
-            extension(EXT_KEY_USAGE, false, &vec![SERVER_AUTH, CLIENT_AUTH].to_der().map_err(malformed)?)?,
+            extension(EXT_KEY_USAGE, false, &vec![SERVER_AUTH, CLIENT_AUTH].to_der()?)?,
             extension(BASIC_CONSTRAINTS, true, constraints)?,
         ];
         if self.is_ca {
             // RFC 7093, method 1, which Go took up with 1.25.
             let hash = Sha256::digest(public.subject_public_key.raw_bytes());
-            let id = OctetString::new(&hash[..20]).and_then(|id| id.to_der()).map_err(malformed)?;
+            let id = OctetString::new(&hash[..20]).and_then(|id| id.to_der())?;
             extensions.push(extension(SUBJECT_KEY_ID, false, &id)?);
         }
         if let Some(id) = authority.filter(|id| !id.is_empty()) {
-            let id = vec![context_specific(0, id)?].to_der().map_err(malformed)?;
+            let id = vec![context_specific(0, id)?].to_der()?;
             extensions.push(extension(AUTHORITY_KEY_ID, false, &id)?);
         }
         if !self.names.is_empty() || !self.ips.is_empty() {
@@ -273,11 +296,11 @@ impl Request {
     }
 
     /// DNS names first, then addresses. An IPv4 address in IPv6 form is an IPv4 address.
-    fn alternative_names(&self) -> Result<Vec<u8>, String> {
+    fn alternative_names(&self) -> Result<Vec<u8>, CertificateError> {
         let mut names = Vec::new();
         for name in &self.names {
             if !name.bytes().is_ascii() {
-                return Err(format!("x509: {} cannot be encoded as an IA5String", quoted(name)));
+                return Err(format!("x509: {} cannot be encoded as an IA5String", quoted(name)).into());
             }
             names.push(context_specific(2, name.bytes())?);
         }
@@ -287,7 +310,7 @@ impl Request {
                 IpAddr::V6(ip) => context_specific(7, &ip.octets())?,
             });
         }
-        names.to_der().map_err(malformed)
+        Ok(names.to_der()?)
     }
 }
 
@@ -325,18 +348,14 @@ struct Attribute {
     value: Any,
 }
 
-fn extension(id: ObjectIdentifier, critical: bool, value: &[u8]) -> Result<Extension, String> {
-    Ok(Extension { extn_id: id, critical, extn_value: OctetString::new(value).map_err(malformed)? })
+fn extension(id: ObjectIdentifier, critical: bool, value: &[u8]) -> der::Result<Extension> {
+    Ok(Extension { extn_id: id, critical, extn_value: OctetString::new(value)? })
 }
 
 /// A value under an implicit tag.
-fn context_specific(number: u32, value: &[u8]) -> Result<Any, String> {
+fn context_specific(number: u32, value: &[u8]) -> der::Result<Any> {
     let tag = Tag::ContextSpecific { constructed: false, number: der::TagNumber(number) };
-    Any::new(tag, value).map_err(malformed)
-}
-
-fn malformed(error: der::Error) -> String {
-    format!("asn1: structure error: {error}")
+    Any::new(tag, value)
 }
 
 /// ASN.1's `PrintableString`, without the `*` and `&` that Go reads but does not write.
@@ -345,7 +364,7 @@ fn is_printable(byte: u8) -> bool {
 }
 
 /// A time as Go encodes it: with two digits of the year from 1950 to 2049, else with four.
-fn time(nanoseconds: i128) -> Result<Any, String> {
+fn time(nanoseconds: i128) -> Result<Any, CertificateError> {
     const UNENCODABLE: &str = "asn1: structure error: cannot represent time as GeneralizedTime";
     let seconds = i64::try_from(nanoseconds.div_euclid(1_000_000_000)).map_err(|_| UNENCODABLE)?;
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -356,7 +375,7 @@ fn time(nanoseconds: i128) -> Result<Any, String> {
         0..=9999 => (Tag::GeneralizedTime, format!("{year:04}{rest}")),
         _ => return Err(UNENCODABLE.into()),
     };
-    Any::new(tag, text.into_bytes()).map_err(malformed)
+    Ok(Any::new(tag, text.into_bytes())?)
 }
 
 fn ip(value: &Value) -> Result<IpAddr, FnError> {

@@ -2,7 +2,7 @@
 
 use super::inputs::{Random, string};
 use super::pem::Block;
-use crate::template::budget;
+use crate::template::budget::{self, Spent};
 use crate::template::function::{Context, FnResult};
 use crate::template::value::Value;
 use der::asn1::{Any, BitString, ObjectIdentifier, OctetString, OctetStringRef, Uint};
@@ -37,6 +37,36 @@ const RSA_MIN_BITS: usize = 1024;
 const USE_EC: &str = "x509: failed to parse private key (use ParseECPrivateKey instead for this key format)";
 const USE_PKCS1: &str = "x509: failed to parse private key (use ParsePKCS1PrivateKey instead for this key format)";
 const USE_PKCS8: &str = "x509: failed to parse private key (use ParsePKCS8PrivateKey instead for this key format)";
+
+/// Why a private key cannot be made, read, written or used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error(transparent)]
+    Der(#[from] der::Error),
+    #[error(transparent)]
+    Pkcs1(#[from] rsa::pkcs1::Error),
+    #[error(transparent)]
+    Rsa(#[from] rsa::Error),
+    #[error(transparent)]
+    Signature(#[from] rsa::signature::Error),
+    #[error(transparent)]
+    Spent(#[from] Spent),
+    /// The words of Go or sprig.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for KeyError {
+    fn from(text: String) -> Self {
+        Self::Other(text)
+    }
+}
+
+impl From<&str> for KeyError {
+    fn from(text: &str) -> Self {
+        Self::Other(text.into())
+    }
+}
 
 /// A private key of a type that sprig knows.
 pub enum PrivateKey {
@@ -100,13 +130,13 @@ pub fn gen_private_key(ctx: &Context, args: &[Value]) -> FnResult {
     Ok(text.into())
 }
 
-fn new_rsa(ctx: &Context, bits: usize) -> Result<rsa::RsaPrivateKey, String> {
-    rsa::RsaPrivateKey::new(&mut Random(ctx), bits).map_err(|e| e.to_string())
+fn new_rsa(ctx: &Context, bits: usize) -> rsa::Result<rsa::RsaPrivateKey> {
+    rsa::RsaPrivateKey::new(&mut Random(ctx), bits)
 }
 
 impl PrivateKey {
     /// An RSA key, new unless the host keeps some; certificates have 2048 bits.
-    pub fn rsa(ctx: &Context, bits: usize) -> Result<Self, String> {
+    pub fn rsa(ctx: &Context, bits: usize) -> Result<Self, KeyError> {
         budget::work_of(bits.saturating_mul(STEPS_A_BIT))?;
         let Some(kept) = ctx.host.kept_keys() else { return Ok(Self::Rsa(Box::new(new_rsa(ctx, bits)?))) };
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,25 +144,24 @@ impl PrivateKey {
             return Ok(Self::Rsa(Box::new(key)));
         }
         let key = new_rsa(ctx, bits)?;
-        kept.insert(bits, key.to_pkcs1_der().map_err(|e| e.to_string())?.as_bytes().to_vec());
+        kept.insert(bits, key.to_pkcs1_der()?.as_bytes().to_vec());
         Ok(Self::Rsa(Box::new(key)))
     }
 
-    fn dsa(ctx: &Context) -> Result<Self, String> {
+    fn dsa(ctx: &Context) -> Result<Self, KeyError> {
         budget::work_of(STEPS_A_BIT * 2048)?;
         let mut random = Random(ctx);
         let Ok(components) = Components::try_generate_from_rng_with_key_size(&mut random, KeySize::DSA_2048_256);
         let Ok(key) = dsa::SigningKey::try_generate_from_rng_with_components(&mut random, components);
         let public = key.verifying_key();
         let components = public.components();
-        let uint = |bytes: &[u8]| Uint::new(bytes).map_err(|e| e.to_string());
         Ok(Self::Dsa(Box::new(DsaKey {
             version: 0,
-            p: uint(&components.p().to_be_bytes())?,
-            q: uint(&components.q().to_be_bytes())?,
-            g: uint(&components.g().to_be_bytes())?,
-            y: uint(&public.y().to_be_bytes())?,
-            x: uint(&key.x().to_be_bytes())?,
+            p: Uint::new(&components.p().to_be_bytes())?,
+            q: Uint::new(&components.q().to_be_bytes())?,
+            g: Uint::new(&components.g().to_be_bytes())?,
+            y: Uint::new(&public.y().to_be_bytes())?,
+            x: Uint::new(&key.x().to_be_bytes())?,
         })))
     }
 
@@ -146,41 +175,42 @@ impl PrivateKey {
     }
 
     /// Reads the first PEM block of a text: PKCS 8, PKCS 1, RFC 5915 or OpenSSL's DSA, with sprig's messages.
-    pub fn from_pem(text: &[u8]) -> Result<Self, String> {
+    pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
         let block = Block::decode(text).ok_or("no PEM data in input")?;
         let label = block.label.as_str();
         let der = block.bytes.as_slice();
         if label == "PRIVATE KEY" {
-            return Self::from_pkcs8(der).map_err(|e| format!("decoding PEM as PKCS#8: {e}"));
+            return Self::from_pkcs8(der).map_err(|e| format!("decoding PEM as PKCS#8: {e}").into());
         }
         let Some(kind) = label.strip_suffix(" PRIVATE KEY") else {
-            return Err(format!("no private key data in PEM block of type {label}"));
+            return Err(format!("no private key data in PEM block of type {label}").into());
         };
-        match kind {
-            "RSA" => Self::from_pkcs1(der).map_err(|e| format!("parsing RSA private key from PEM: {e}")),
-            "EC" => Self::from_ec(None, der).map_err(|e| format!("parsing EC private key from PEM: {e}")),
+        let key = match kind {
+            "RSA" => Self::from_pkcs1(der),
+            "EC" => Self::from_ec(None, der),
             "DSA" => match DsaKey::from_der(der) {
                 Ok(key) => Ok(Self::Dsa(Box::new(key))),
-                Err(e) => Err(format!("parsing DSA private key from PEM: {}", asn1(der, &e))),
+                Err(e) => Err(asn1(der, &e).into()),
             },
-            _ => Err(format!("invalid private key type {label}")),
-        }
+            _ => return Err(format!("invalid private key type {label}").into()),
+        };
+        key.map_err(|e| format!("parsing {kind} private key from PEM: {e}").into())
     }
 
-    fn from_pkcs8(der: &[u8]) -> Result<Self, String> {
+    fn from_pkcs8(der: &[u8]) -> Result<Self, KeyError> {
         let (algorithm, key) = match pkcs8_parts(der) {
             Ok(parts) => parts,
             Err(_) if is_ec(der) => return Err(USE_EC.into()),
             Err(_) if is_pkcs1(der) => return Err(USE_PKCS1.into()),
-            Err(e) => return Err(asn1(der, &e)),
+            Err(e) => return Err(asn1(der, &e).into()),
         };
         match algorithm.oid {
             RSA => Self::from_pkcs1(key)
-                .map_err(|e| format!("x509: failed to parse RSA private key embedded in PKCS#8: {e}")),
+                .map_err(|e| format!("x509: failed to parse RSA private key embedded in PKCS#8: {e}").into()),
             EC => {
                 let curve = algorithm.parameters.and_then(|any| any.decode_as::<ObjectIdentifier>().ok());
                 Self::from_ec(curve, key)
-                    .map_err(|e| format!("x509: failed to parse EC private key embedded in PKCS#8: {e}"))
+                    .map_err(|e| format!("x509: failed to parse EC private key embedded in PKCS#8: {e}").into())
             }
             ED25519 if algorithm.parameters.is_some() => Err("x509: invalid Ed25519 private key parameters".into()),
             ED25519 => {
@@ -191,18 +221,18 @@ impl PrivateKey {
                     seed.try_into().map_err(|_| format!("x509: invalid Ed25519 private key length: {}", seed.len()))?;
                 Ok(Self::Ed25519(Box::new(seed.into())))
             }
-            other => Err(format!("x509: PKCS#8 wrapping contained private key with unknown algorithm: {other}")),
+            other => Err(format!("x509: PKCS#8 wrapping contained private key with unknown algorithm: {other}").into()),
         }
     }
 
-    fn from_pkcs1(der: &[u8]) -> Result<Self, String> {
+    fn from_pkcs1(der: &[u8]) -> Result<Self, KeyError> {
         if !is_pkcs1(der) {
             return Err(match () {
                 () if is_ec(der) => USE_EC.into(),
                 () if pkcs8_parts(der).is_ok() => USE_PKCS8.into(),
                 () => match Any::from_der(der) {
                     Ok(_) => "asn1: structure error: tags don't match".into(),
-                    Err(e) => asn1(der, &e),
+                    Err(e) => asn1(der, &e).into(),
                 },
             });
         }
@@ -211,15 +241,15 @@ impl PrivateKey {
         Ok(Self::Rsa(Box::new(key)))
     }
 
-    fn from_ec(curve: Option<ObjectIdentifier>, der: &[u8]) -> Result<Self, String> {
+    fn from_ec(curve: Option<ObjectIdentifier>, der: &[u8]) -> Result<Self, KeyError> {
         let parts = match EcPrivateKey::from_der(der) {
             Ok(parts) => parts,
             Err(_) if pkcs8_parts(der).is_ok() => return Err(USE_PKCS8.into()),
             Err(_) if is_pkcs1(der) => return Err(USE_PKCS1.into()),
-            Err(e) => return Err(format!("x509: failed to parse EC private key: {}", asn1(der, &e))),
+            Err(e) => return Err(format!("x509: failed to parse EC private key: {}", asn1(der, &e)).into()),
         };
         if parts.version != 1 {
-            return Err(format!("x509: unknown EC private key version {}", parts.version));
+            return Err(format!("x509: unknown EC private key version {}", parts.version).into());
         }
         let curve = curve.or(parts.curve);
         let size = match curve {
@@ -249,44 +279,41 @@ impl PrivateKey {
     }
 
     /// The PEM text in the form sprig chooses for the type, whatever form the key was read from.
-    pub fn to_pem(&self) -> Result<String, String> {
+    pub fn to_pem(&self) -> Result<String, KeyError> {
         let (label, der) = match self {
             Self::Rsa(key) => {
-                let der = key.to_pkcs1_der().map_err(|e| e.to_string())?;
+                let der = key.to_pkcs1_der()?;
                 ("RSA PRIVATE KEY", der.as_bytes().to_vec())
             }
-            Self::Dsa(key) => ("DSA PRIVATE KEY", key.to_der().map_err(|e| e.to_string())?),
-            Self::Ec(key) => ("EC PRIVATE KEY", key.to_der().map_err(|e| e.to_string())?),
-            Self::Ed25519(key) => ("PRIVATE KEY", ed25519_der(key).map_err(|e| e.to_string())?),
+            Self::Dsa(key) => ("DSA PRIVATE KEY", key.to_der()?),
+            Self::Ec(key) => ("EC PRIVATE KEY", key.to_der()?),
+            Self::Ed25519(key) => ("PRIVATE KEY", ed25519_der(key)?),
         };
         Ok(Block::new(label, der).encode())
     }
 
     /// The public half as certificates hold it.
-    pub fn public(&self) -> Result<SubjectPublicKeyInfoOwned, String> {
+    pub fn public(&self) -> Result<SubjectPublicKeyInfoOwned, KeyError> {
         let (oid, parameters, key) = match self {
             Self::Rsa(key) => {
-                let public = RsaPublicKey {
-                    modulus: Uint::new(&key.n_bytes()).map_err(|e| e.to_string())?,
-                    exponent: Uint::new(&key.e_bytes()).map_err(|e| e.to_string())?,
-                };
-                (RSA, Some(Any::null()), public.to_der().map_err(|e| e.to_string())?)
+                let public = RsaPublicKey { modulus: Uint::new(&key.n_bytes())?, exponent: Uint::new(&key.e_bytes())? };
+                (RSA, Some(Any::null()), public.to_der()?)
             }
             Self::Dsa(_) => return Err("x509: unsupported public key type: *dsa.PublicKey".into()),
             Self::Ec(key) => {
-                let curve = Any::encode_from(&key.curve()).map_err(|e| e.to_string())?;
+                let curve = Any::encode_from(&key.curve())?;
                 (EC, Some(curve), key.point())
             }
             Self::Ed25519(key) => (ED25519, None, key.verifying_key().to_bytes().to_vec()),
         };
         Ok(SubjectPublicKeyInfoOwned {
             algorithm: AlgorithmIdentifierOwned { oid, parameters },
-            subject_public_key: BitString::from_bytes(&key).map_err(|e| e.to_string())?,
+            subject_public_key: BitString::from_bytes(&key)?,
         })
     }
 
     /// The algorithm that Go chooses for certificates signed by this key.
-    pub fn signature_algorithm(&self) -> Result<AlgorithmIdentifierOwned, String> {
+    pub fn signature_algorithm(&self) -> Result<AlgorithmIdentifierOwned, KeyError> {
         let (oid, parameters) = match self {
             Self::Rsa(_) => (RSA_SHA256, Some(Any::null())),
             Self::Dsa(_) => return Err("x509: certificate private key does not implement crypto.Signer".into()),
@@ -297,8 +324,7 @@ impl PrivateKey {
     }
 
     /// Signs a message with that algorithm.
-    pub fn sign(&self, ctx: &Context, message: &[u8]) -> Result<Vec<u8>, String> {
-        let failed = |e: rsa::signature::Error| e.to_string();
+    pub fn sign(&self, ctx: &Context, message: &[u8]) -> Result<Vec<u8>, KeyError> {
         Ok(match self {
             Self::Rsa(key) => {
                 let bits = key.size() * 8;
@@ -306,14 +332,15 @@ impl PrivateKey {
                     return Err(format!(
                         "crypto/rsa: {bits}-bit keys are insecure \
                          (see https://go.dev/pkg/crypto/rsa#hdr-Minimum_key_size)"
-                    ));
+                    )
+                    .into());
                 }
                 let signer = pkcs1v15::SigningKey::<Sha256>::new(key.as_ref().clone());
-                signer.try_sign_with_rng(&mut Random(ctx), message).map_err(failed)?.to_vec()
+                signer.try_sign_with_rng(&mut Random(ctx), message)?.to_vec()
             }
             Self::Dsa(_) => return Err("x509: only RSA, ECDSA and Ed25519 keys supported".into()),
-            Self::Ec(key) => key.sign(message).map_err(failed)?,
-            Self::Ed25519(key) => key.try_sign(message).map_err(failed)?.to_bytes().to_vec(),
+            Self::Ec(key) => key.sign(message)?,
+            Self::Ed25519(key) => key.try_sign(message)?.to_bytes().to_vec(),
         })
     }
 }

@@ -1,7 +1,7 @@
 use super::super::encoding;
 use super::certificate::Certificate;
 use super::{FUNCTIONS, pem::Block};
-use crate::template::function::{Context, FnError, FnResult, Host};
+use crate::template::function::{Context, FnResult, Host};
 use crate::template::value::{Elem, IntType, List, Value};
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -47,12 +47,10 @@ fn context_at(seed: u64, now: i128) -> Context {
     Context { host: Rc::new(Seeded { state: Cell::new(seed), now }) }
 }
 
-fn try_call(ctx: &Context, name: &str, args: &[Value]) -> Result<Value, String> {
+fn try_call(ctx: &Context, name: &str, args: &[Value]) -> FnResult {
     let function = FUNCTIONS.iter().find(|f| f.name == name).expect("the function is listed");
     assert_eq!(function.params.len(), args.len(), "{name}");
-    (function.run)(ctx, args).map_err(|e| match e {
-        FnError::Message(message) | FnError::Nested(message) => message,
-    })
+    (function.run)(ctx, args)
 }
 
 fn call(ctx: &Context, name: &str, args: &[Value]) -> Value {
@@ -62,7 +60,7 @@ fn call(ctx: &Context, name: &str, args: &[Value]) -> Value {
 fn error(name: &str, args: &[Value]) -> String {
     match try_call(&context(1), name, args) {
         Ok(_) => panic!("{name} did not fail"),
-        Err(e) => e,
+        Err(e) => e.to_string(),
     }
 }
 
