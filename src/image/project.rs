@@ -108,7 +108,7 @@ fn relative(path: &Path) -> Result<String, ImageError> {
     for part in below.components() {
         match part {
             Component::Normal(part) => {
-                parts.push(part.to_str().ok_or_else(|| ImageError("its name is not UTF-8".to_owned()))?)
+                parts.push(part.to_str().ok_or_else(|| ImageError("its name is not UTF-8".to_owned()))?);
             }
             Component::CurDir => {}
             _ => return fail("its path leads out of the project (..)"),

@@ -44,7 +44,7 @@ async fn a_release_of_bitnamis_layout_comes_under_writers_and_kills_and_loses_no
     let service = get_in(&namespace, &["service", "shop-mariadb"]).unwrap();
     let address = service["spec"]["clusterIP"].as_str().unwrap().to_owned();
     let source = reached(&address, "shop", "shop-writes");
-    let writers = Writers::start(&[source.clone()], 4).await;
+    let writers = Writers::start(std::slice::from_ref(&source), 4).await;
     writers.more(2000).await;
 
     runs(&namespace, "1. Copy and follow");
