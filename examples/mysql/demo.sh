@@ -204,7 +204,58 @@ lost=$(comm -23 "$demo/wanted" "$demo/found" | wc -l)
 echo "$(wc -l <"$demo/wanted") writes acknowledged, $lost lost"
 [ "$lost" = 0 ]
 
-step "How to go on"
+step "19. A database that runs as Bitnami's chart lays it out, and a writer; a cluster imports it"
+kubectl delete mysql shop --ignore-not-found --timeout=60s >/dev/null
+sed 's|docker.io/library/mariadb:|localhost/mariadb:|' "$here/bitnami-like.yaml" | kubectl apply -f -
+show kubectl rollout status statefulset/shop-mariadb --timeout=120s
+shop() { MYSQL_PWD=shop-writes timeout 10 mariadb -h "$1" -u shop --connect-timeout=2 -N -e "$2"; }
+source=$(kubectl get service shop-mariadb -o jsonpath='{.spec.clusterIP}')
+shop "$source" 'CREATE TABLE app.written (id INT PRIMARY KEY)'
+: >"$demo/acknowledged"
+touch "$demo/writing"
+(
+	n=0
+	while [ -e "$demo/writing" ]; do
+		n=$((n + 1))
+		if shop "$source" "INSERT INTO app.written VALUES ($n)" >/dev/null 2>&1; then echo $n >>"$demo/acknowledged"; fi
+	done
+) &
+writer=$!
+kubectl apply -f - <<'EOF'
+apiVersion: databases.tillerman.dev/v1alpha1
+kind: MySQLCluster
+metadata:
+  name: shop
+spec:
+  replicas: 2
+  image: localhost/mariadb:10.11.19
+  agentImage: localhost/tillerman-agent:test
+  storage: {size: 1Gi, onDelete: Delete}
+  import:
+    host: shop-mariadb
+    passwordSecret: {name: shop-mariadb, key: mariadb-root-password}
+EOF
+import() { kubectl get mysql shop -o jsonpath='{.status.import}'; }
+equal() { import | grep -q 'are equal'; }
+until_ok 180 equal
+import && echo
+show kubectl patch mysql shop --type=merge -p '{"spec":{"import":{"cutOver":true}}}'
+has_come() { import | grep -q '^done'; }
+until_ok 180 has_come
+import && echo
+rm "$demo/writing"
+wait $writer 2>/dev/null || true
+sort "$demo/acknowledged" >"$demo/wanted"
+# The account of the application came along.
+shop "$(kubectl get service shop-primary -o jsonpath='{.spec.clusterIP}')" 'SELECT id FROM app.written' | sort >"$demo/found"
+lost=$(comm -23 "$demo/wanted" "$demo/found" | wc -l)
+echo "$(wc -l <"$demo/wanted") writes acknowledged, $lost lost"
+[ "$lost" = 0 ]
+kubectl delete mysql shop --timeout=120s >/dev/null
+kubectl delete -f "$here/bitnami-like.yaml" --wait=false >/dev/null
+kubectl delete pvc data-shop-mariadb-0 --wait=false >/dev/null
+
+step "What to do next"
 cat <<EOF
   export KUBECONFIG=$KUBECONFIG PATH=$TOOLS:\$PATH
   kubectl get mysql --watch

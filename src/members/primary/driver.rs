@@ -80,8 +80,8 @@ impl MemberDriver for Primary {
         rest: Some(RestPeriod { every: Duration::from_secs(2), again: Duration::from_millis(500) }),
         creates: Some(CreatedObjects::ConfigMap(LABEL)),
         shows_texts: true,
-        reports: &["primary", "safeToFailOver", "unsafeBecause", "members", "lastChange", "switchOver"],
-        facts: &["primary", "safeToFailOver"],
+        reports: &["primary", "safeToFailOver", "unsafeBecause", "members", "import", "lastChange", "switchOver"],
+        facts: &["primary", "safeToFailOver", "import"],
         ..DriverProfile::named("primary")
     };
 
