@@ -90,6 +90,8 @@ pub const SCHEDULE: &str = "tillerman.dev/schedule";
 pub const TIME_ZONE: &str = "tillerman.dev/time-zone";
 /// How long an object of an operation may run.
 pub const OPERATION_TIMEOUT: &str = "tillerman.dev/timeout";
+/// The proof that an operation gives: `restore`.
+pub const PROVES: &str = "tillerman.dev/proves";
 /// When the chart is rendered again.
 pub const RENEW_AFTER: &str = "tillerman.dev/renew-after";
 /// A pod whose result is shown: the release.

@@ -127,6 +127,12 @@ pub const CONDITIONS: &[ConditionType] = &[
     condition("OperationPending", "", "An operation waits before it begins. The condition exists only then."),
     condition("OperationFailed", "", "An operation failed. The condition exists until the operation succeeds."),
     condition(
+        "RestoreProven",
+        "",
+        "The last drill restored the newest backup. The message has its result and time. The condition exists if the chart has such \
+         an operation (`tillerman.dev/proves: restore`) and it has ended once.",
+    ).with(Polarity::Good),
+    condition(
         "NoticesFailing",
         "",
         "Messages about the custom resource wait, because the targets of notices do not accept them. The condition exists only then.",

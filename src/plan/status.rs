@@ -497,7 +497,7 @@ fn member_conditions(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>)
     }
 }
 
-/// Present only while true: why an operation waits before it begins, and why one failed.
+/// Why an operation waits before it begins, and why one failed: present only while true. And whether a drill restored the last backup.
 fn operation_conditions(report: &Report<'_>, conditions: &mut ConditionsWriter<'_>) {
     let Some(told) = report.operations else { return };
     for (name, said) in [("OperationPending", &told.pending), ("OperationFailed", &told.failed)] {
@@ -505,6 +505,10 @@ fn operation_conditions(report: &Report<'_>, conditions: &mut ConditionsWriter<'
             Some((reason, message)) => conditions.set(name, true, reason, message),
             None => conditions.remove(name),
         }
+    }
+    match &told.proven {
+        Some((on, reason, message)) => conditions.set("RestoreProven", *on, reason, message),
+        None => conditions.remove("RestoreProven"),
     }
 }
 

@@ -49,7 +49,7 @@ use crate::members::drivers::Drivers;
 use crate::members::progress::is_asleep;
 use crate::object::conditions::Conditions;
 use crate::release::secret::SELECTOR;
-use crate::telemetry::collect::{CreatedAt, DatabaseSight, ReleaseState, STATES};
+use crate::telemetry::collect::{DatabaseSight, ReleaseState, ResourceLabels, STATES};
 use crate::telemetry::metrics::{Metrics, PassResult};
 use crate::telemetry::spans;
 
@@ -165,6 +165,8 @@ impl Controller {
         });
         let (cache, kinds) = (Arc::clone(&ctx.cache), Arc::clone(&ctx.kinds));
         metrics.register_created_at(move || created_at(&cache, &kinds));
+        let (cache, kinds) = (Arc::clone(&ctx.cache), Arc::clone(&ctx.kinds));
+        metrics.register_restores(move || restores(&cache, &kinds));
         let (cache, kinds) = (Arc::clone(&ctx.cache), Arc::clone(&ctx.kinds));
         metrics.register_states(move || states(&cache, &kinds));
         let (sights, kinds) = (Arc::clone(&ctx.memory.sights), Arc::clone(&ctx.kinds));
@@ -517,18 +519,30 @@ fn databases(sights: &Sights, kinds: &Kinds) -> Vec<DatabaseSight> {
     sights.all(|kind| kinds.get(kind).map_or_else(String::new, |served| served.controller.clone()))
 }
 
-fn created_at(cache: &Cache, kinds: &Kinds) -> Vec<(CreatedAt, i64)> {
+fn labels(key: &ReleaseKey, kinds: &[Arc<Served>]) -> ResourceLabels {
+    let gvk = kinds[key.kind].gvk();
+    ResourceLabels {
+        group: gvk.group.to_string(),
+        version: gvk.version.to_string(),
+        kind: gvk.kind.to_string(),
+        namespace: key.namespace.to_string(),
+        name: key.name.to_string(),
+    }
+}
+
+fn created_at(cache: &Cache, kinds: &Kinds) -> Vec<(ResourceLabels, i64)> {
     let kinds = kinds.all();
-    let label = |(key, created): (crate::cluster::cache::ReleaseKey, i64)| {
-        let gvk = kinds[key.kind].gvk();
-        let labels = CreatedAt {
-            group: gvk.group.to_string(),
-            version: gvk.version.to_string(),
-            kind: gvk.kind.to_string(),
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-        };
-        (labels, created)
-    };
-    cache.created_at().into_iter().map(label).collect()
+    cache.created_at().into_iter().map(|(key, created)| (labels(&key, &kinds), created)).collect()
+}
+
+/// Whether the last drill of each custom resource restored its backup, where one has ended.
+fn restores(cache: &Cache, kinds: &Kinds) -> Vec<(ResourceLabels, i64)> {
+    let kinds = kinds.all();
+    let crs = cache.crs();
+    let proven = crs.iter().filter_map(|(key, cr)| {
+        let status = cr.status();
+        let proven = Conditions::of(&status).get("RestoreProven")?.is_true();
+        Some((labels(key, &kinds), i64::from(proven)))
+    });
+    proven.collect()
 }

@@ -33,7 +33,7 @@ use crate::plan::operations::next::{OperationStep, PodsSaid, Trouble, View, fini
 use crate::plan::operations::run::{Mark, Placed};
 use crate::plan::operations::state;
 use crate::plan::operations::state::{Ended, Running, StoredOperations, time};
-use crate::plan::operations::status::{OperationsStatus, StepState, failed, finished, over, plan};
+use crate::plan::operations::status::{OperationsStatus, StepState, failed, finished, over, plan, proven};
 use crate::plan::situation::Situation;
 use crate::release::record::Status;
 use crate::runs::{self, Exit};
@@ -114,6 +114,7 @@ pub async fn step(
     }
     let unknown = seen.status.failed.take();
     seen.status.failed = unknown.or_else(|| failed(&seen.status.kept));
+    seen.status.proven = proven(operations, &seen.status.kept);
     Ok(Some(seen))
 }
 

@@ -9,10 +9,10 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// A custom resource for `resource_created_at_seconds`.
+/// A custom resource, for `resource_created_at_seconds` and `tillerman_restore_proven`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 #[expect(missing_docs, reason = "the labels are helm-operator's")]
-pub struct CreatedAt {
+pub struct ResourceLabels {
     pub group: String,
     pub version: String,
     pub kind: String,

@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::collect::{CreatedAt, DatabaseMember, DatabaseSight, MemberLabels, Process, Read, ReleaseState};
+use super::collect::{DatabaseMember, DatabaseSight, MemberLabels, Process, Read, ReleaseState, ResourceLabels};
 use super::health::Health;
 
 /// How long the API server may be down before the operator reports that it is not ready.
@@ -228,7 +228,7 @@ impl Metrics {
     /// Adds `resource_created_at_seconds`, which is computed when it is requested.
     pub fn register_created_at<F>(&self, source: F)
     where
-        F: Fn() -> Vec<(CreatedAt, i64)> + Send + Sync + 'static,
+        F: Fn() -> Vec<(ResourceLabels, i64)> + Send + Sync + 'static,
     {
         let help = "Timestamp at which a custom resource was created";
         let collector = Read::new("resource_created_at_seconds", help, source);
@@ -264,6 +264,16 @@ impl Metrics {
     pub fn notice_sent(&self, target: &'static str, taken: bool) {
         let result = if taken { "sent" } else { "failed" };
         self.notices.get_or_create(&NoticeLabels { target, result }).inc();
+    }
+
+    /// Adds `tillerman_restore_proven`, which is computed when it is requested.
+    pub fn register_restores<F>(&self, source: F)
+    where
+        F: Fn() -> Vec<(ResourceLabels, i64)> + Send + Sync + 'static,
+    {
+        let help = "Whether the last drill of a custom resource restored its newest backup, if a drill has ended";
+        let collector = Read::new("tillerman_restore_proven", help, source);
+        self.registry.write().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
     }
 
     /// Adds the metrics of databases with a primary, which are computed when they are requested.
@@ -472,7 +482,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::{CreatedAt, Metrics, PassResult};
+    use super::{Metrics, PassResult, ResourceLabels};
     use std::time::Duration;
 
     #[test]
@@ -486,7 +496,7 @@ mod tests {
         metrics.queue(3, true, false);
         metrics.register_created_at(|| {
             let text = |s: &str| s.to_owned();
-            let labels = CreatedAt {
+            let labels = ResourceLabels {
                 group: text("g"),
                 version: text("v"),
                 kind: text("K"),

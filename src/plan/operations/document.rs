@@ -24,6 +24,8 @@ pub const SCHEDULE: &str = names::SCHEDULE;
 pub const TIME_ZONE: &str = names::TIME_ZONE;
 /// Annotation of such an object: how long it may run, in place of the timeout of the release.
 pub const TIMEOUT: &str = names::OPERATION_TIMEOUT;
+/// Annotation of one of its objects: `restore` if a run shows that a backup can be restored.
+pub const PROVES: &str = names::PROVES;
 /// Characters of a name: it becomes a key of the status and appears in messages.
 const MAX_NAME: usize = 63;
 /// Bytes that the annotation may take: the inventory and the members are in the same 256 KiB.
@@ -57,6 +59,9 @@ pub struct Hook {
     /// The container whose exit code counts; by default the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
+    /// Whether a run shows that a backup can be restored.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub proves_restore: bool,
     /// Digest of the object.
     pub digest: String,
     /// The object as the chart wrote it.
@@ -203,6 +208,11 @@ fn read(hook: &render::Hook, objects: &[Object]) -> Result<Hook, String> {
             Some(seconds.ok_or_else(|| format!("annotation {TIMEOUT}: it is less than a second"))?)
         }
     };
+    let proves_restore = match annotation(PROVES).as_deref() {
+        None => false,
+        Some("restore") => true,
+        Some(_) => return Err(format!("annotation {PROVES}: it can only be restore")),
+    };
     let container = runs::container(&object.body)?;
     let mut hasher = Hasher::default();
     hasher.map(&object.body);
@@ -214,6 +224,7 @@ fn read(hook: &render::Hook, objects: &[Object]) -> Result<Hook, String> {
         schedule,
         timeout,
         container,
+        proves_restore,
         digest: hasher.finish_short(8),
         body: object.body,
     })

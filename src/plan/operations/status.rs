@@ -17,6 +17,8 @@ pub struct OperationsStatus {
     pub plan: Option<Value>,
     /// Why one failed: reason and message.
     pub failed: Option<(&'static str, String)>,
+    /// Whether the last run of an operation that proves a restore succeeded, with its reason and message.
+    pub proven: Option<(bool, &'static str, String)>,
     /// Why an operation waits before it begins: reason and message.
     pub pending: Option<(&'static str, String)>,
     /// Other work that waits until the operation is over.
@@ -107,6 +109,20 @@ pub fn failed(kept: &StoredOperations) -> Option<(&'static str, String)> {
     let (name, last) = bad.max_by_key(|(_, last)| last.completion_time.as_deref())?;
     let reason = if last.result == Some(OperationResult::Refused) { "HookRefused" } else { "HookFailed" };
     Some((reason, format!("operation {name}: {}", last.message.as_deref().unwrap_or_default())))
+}
+
+/// The last run of an operation that shows whether a backup can be restored. One that was refused shows nothing.
+pub fn proven(operations: &Operations, kept: &StoredOperations) -> Option<(bool, &'static str, String)> {
+    let proves = operations.hooks.iter().filter(|hook| hook.proves_restore).flat_map(|hook| &hook.operations);
+    let runs = proves.filter_map(|name| Some((name, kept.operations.get(name)?)));
+    let ended =
+        runs.filter(|(_, last)| matches!(last.result, Some(OperationResult::Succeeded | OperationResult::Failed)));
+    let (name, last) = ended.max_by_key(|(_, last)| last.completion_time.as_deref())?;
+    let (at, said) = (last.completion_time.as_deref().unwrap_or_default(), last.message.as_deref().unwrap_or_default());
+    Some(match last.result {
+        Some(OperationResult::Succeeded) => (true, "Restored", format!("operation {name} succeeded at {at}: {said}")),
+        _ => (false, "RestoreFailed", format!("operation {name} failed at {at}: {said}")),
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The status, step by step.
 
-use super::{StepState, failed, finished, over, plan};
+use super::{StepState, failed, finished, over, plan, proven};
 use crate::plan::operations::document::Operations;
 use crate::plan::operations::document::tests::job;
 use crate::plan::operations::state::{Ended, OperationResult, Running, StoredOperations};
@@ -55,4 +55,23 @@ fn a_failure_is_reported_until_the_same_operation_succeeds() {
     assert_eq!(failed(&kept), Some(("HookRefused", "operation backup: a backup runs".into())));
     over(&mut kept, &running(2), &ended(OperationResult::Succeeded, ""), "2026-01-04T00:00:00Z".into());
     assert_eq!(failed(&kept), None);
+}
+
+#[test]
+fn the_last_drill_that_ended_proves_a_restore_or_not() {
+    let mut all = operations();
+    let mut kept = StoredOperations::default();
+    let at = |day| format!("2026-01-0{day}T00:00:00Z");
+    let mut ends = |result, message: &str, day, all: &Operations| {
+        over(&mut kept, &running(0), &Ended { result, message: message.into() }, at(day));
+        proven(all, &kept)
+    };
+    assert_eq!(ends(OperationResult::Succeeded, "12 tables", 1, &all), None, "the operation is not a drill");
+    all.hooks[0].proves_restore = true;
+    let restored = Some((true, "Restored", "operation backup succeeded at 2026-01-02T00:00:00Z: 12 tables".to_owned()));
+    assert_eq!(ends(OperationResult::Succeeded, "12 tables", 2, &all), restored);
+    let harmed =
+        Some((false, "RestoreFailed", "operation backup failed at 2026-01-03T00:00:00Z: a log is gone".to_owned()));
+    assert_eq!(ends(OperationResult::Failed, "a log is gone", 3, &all), harmed);
+    assert_eq!(ends(OperationResult::Refused, "another drill runs", 4, &all), None);
 }

@@ -39,6 +39,8 @@ const AGAIN: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(120);
 /// The pause between two looks at the source.
 const LOOK: Duration = Duration::from_secs(1);
+/// The pause between two questions whether a side still answers.
+const ASKS: Duration = Duration::from_secs(3);
 /// The pause between two reports of how many writes are left.
 const REPORT: Duration = Duration::from_secs(5);
 /// How many writes may be left when the comparison begins.
@@ -68,7 +70,12 @@ async fn until_done(import: &Import) -> Result<(), String> {
     let mut pause = AGAIN;
     loop {
         let began = Instant::now();
-        let Err(why) = attempt(import, &source, &target).await else { break };
+        let attempted = tokio::select! {
+            done = attempt(import, &source, &target) => done,
+            lost = answers(&source, of_source) => lost,
+            lost = answers(&target, of_cluster) => lost,
+        };
+        let Err(why) = attempted else { break };
         tracing::warn!(why, "the import waits");
         if let Ok(mut sql) = target.connect(SHORT).await {
             let _ = say(&mut sql, &format!("waits: {why}")).await;
@@ -84,6 +91,17 @@ async fn until_done(import: &Import) -> Result<(), String> {
         std::future::pending::<()>().await;
     }
     Ok(())
+}
+
+/// Ends when a database no longer answers a connection that it had. A connection to a pod that was removed from its node gets no answer, and a
+/// statement that takes hours would wait for it.
+async fn answers(address: &Address, said: fn(SqlError) -> String) -> Result<(), String> {
+    // While it cannot be reached, the attempt itself says so.
+    let Ok(mut sql) = address.connect(SHORT).await else { return std::future::pending().await };
+    loop {
+        sleep(ASKS).await;
+        sql.run("SELECT 1", SHORT).await.map_err(said)?;
+    }
 }
 
 async fn reach(source: &Address) -> Result<Sql, String> {
