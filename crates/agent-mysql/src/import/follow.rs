@@ -8,11 +8,11 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout};
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
+use super::ANSWER;
 use super::flags::Import;
 use super::programs::reaches;
 use super::record::{self, Record, STORE, begins, moves};
 use super::stream::{Gtids, Mark, Reader, Step, behind, words};
-use crate::keeper::SHORT;
 use crate::sql::{Address, Sql, SqlError};
 
 /// How many transactions of the source are one of the cluster at most.
@@ -58,7 +58,7 @@ impl Follower {
         record: Record,
     ) -> Result<(), String> {
         let said = |error: SqlError| format!("the cluster: {error}");
-        let mut sql = target.connect(SHORT).await.map_err(said)?;
+        let mut sql = target.connect(ANSWER).await.map_err(said)?;
         // The session of a follower that was killed may still commit: the record is right when it has ended.
         let alone = sql.rows("SELECT GET_LOCK('tillerman.import', 60) AS held", STORE * 2).await.map_err(said)?;
         if alone.first().and_then(|row| row.number("held")) != Some(1) {
@@ -182,8 +182,8 @@ impl Follower {
             return Ok(());
         }
         self.commit(session).await?;
-        let mut snapshot = session.target.connect(SHORT).await?;
-        snapshot.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", SHORT).await?;
+        let mut snapshot = session.target.connect(ANSWER).await?;
+        snapshot.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", ANSWER).await?;
         if let Some(stop) = stop.take() {
             let _ = stop.reached.send(snapshot);
         }

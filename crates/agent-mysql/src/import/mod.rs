@@ -23,7 +23,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::keeper::SHORT;
 use crate::sql::{Address, Sql, SqlError};
 use accounts::{take_accounts, take_events};
 use copy::copy;
@@ -34,6 +33,8 @@ use source::check;
 use stream::{Gtids, behind, gtids};
 use verify::{Verified, compare};
 
+/// How long a side has for a connection or a short answer.
+pub const ANSWER: Duration = Duration::from_secs(10);
 /// The pause after a failure, which doubles up to [`LONGEST`].
 const AGAIN: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(120);
@@ -77,7 +78,7 @@ async fn until_done(import: &Import) -> Result<(), String> {
         };
         let Err(why) = attempted else { break };
         tracing::warn!(why, "the import waits");
-        if let Ok(mut sql) = target.connect(SHORT).await {
+        if let Ok(mut sql) = target.connect(ANSWER).await {
             let _ = say(&mut sql, &format!("waits: {why}")).await;
         }
         if began.elapsed() > LONGEST {
@@ -97,15 +98,15 @@ async fn until_done(import: &Import) -> Result<(), String> {
 /// statement that takes hours would wait for it.
 async fn answers(address: &Address, said: fn(SqlError) -> String) -> Result<(), String> {
     // While it cannot be reached, the attempt itself says so.
-    let Ok(mut sql) = address.connect(SHORT).await else { return std::future::pending().await };
+    let Ok(mut sql) = address.connect(ANSWER).await else { return std::future::pending().await };
     loop {
         sleep(ASKS).await;
-        sql.run("SELECT 1", SHORT).await.map_err(said)?;
+        sql.run("SELECT 1", ANSWER).await.map_err(said)?;
     }
 }
 
 async fn reach(source: &Address) -> Result<Sql, String> {
-    source.connect(SHORT).await.map_err(|error| match error {
+    source.connect(ANSWER).await.map_err(|error| match error {
         SqlError::Server(1044 | 1045 | 1130 | 1698) => {
             format!("the source {}:{} refuses the account", source.host, source.port)
         }
@@ -114,7 +115,7 @@ async fn reach(source: &Address) -> Result<Sql, String> {
 }
 
 async fn reach_cluster(target: &Address) -> Result<Sql, String> {
-    target.connect(SHORT).await.map_err(of_cluster)
+    target.connect(ANSWER).await.map_err(of_cluster)
 }
 
 fn of_source(error: SqlError) -> String {
@@ -179,7 +180,7 @@ async fn attempt(import: &Import, source: &Address, target: &Address) -> Result<
 
 /// The writes of the source.
 async fn written(from: &mut Sql) -> Result<Gtids, String> {
-    let rows = from.rows("SELECT @@GLOBAL.gtid_binlog_pos AS position", SHORT).await.map_err(of_source)?;
+    let rows = from.rows("SELECT @@GLOBAL.gtid_binlog_pos AS position", ANSWER).await.map_err(of_source)?;
     rows.first()
         .and_then(|row| gtids(&row.text("position")))
         .ok_or_else(|| "the source does not report a position".to_owned())
@@ -229,8 +230,8 @@ async fn verify(source: &Address, follower: &Follower) -> Result<Verified, Strin
     let (reached, receiver) = oneshot::channel();
     let mut stop = follower.stop.lock().await;
     // No write is applied now, so none is applied that the snapshot lacks.
-    snapshot.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", SHORT).await.map_err(of_source)?;
-    let status = snapshot.rows("SHOW STATUS LIKE 'binlog_snapshot_%'", SHORT).await.map_err(of_source)?;
+    snapshot.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", ANSWER).await.map_err(of_source)?;
+    let status = snapshot.rows("SHOW STATUS LIKE 'binlog_snapshot_%'", ANSWER).await.map_err(of_source)?;
     let of = |name: &str| {
         let row = status.iter().find(|row| row.text("Variable_name").eq_ignore_ascii_case(name));
         row.map(|row| row.text("Value")).unwrap_or_default()
@@ -284,7 +285,7 @@ async fn cut_over(
     // Whether this is done is not known after an error: the source stays closed, and the next attempt reads the record.
     enter(to, Phase::Done).await.map_err(of_cluster)?;
     let paused = began.elapsed().as_secs_f64();
-    let _ = lock.run("UNLOCK TABLES", SHORT).await;
+    let _ = lock.run("UNLOCK TABLES", ANSWER).await;
     let mut message = format!(
         "done: the source took no writes for {paused:.1} s until the cluster had all of them, and stays read-only"
     );
@@ -303,7 +304,7 @@ async fn cut_over(
 
 /// The settings that a cut-over changes, as [`record::Record::closed`] has them.
 async fn settings(from: &mut Sql) -> Result<String, SqlError> {
-    let rows = from.rows("SELECT @@GLOBAL.read_only AS closed, @@GLOBAL.event_scheduler AS events", SHORT).await?;
+    let rows = from.rows("SELECT @@GLOBAL.read_only AS closed, @@GLOBAL.event_scheduler AS events", ANSWER).await?;
     Ok(rows.first().map(|row| format!("{},{}", row.text("closed"), row.text("events"))).unwrap_or_default())
 }
 
@@ -317,7 +318,7 @@ async fn drain(
     settings: &str,
 ) -> Result<Gtids, String> {
     let said = |error: SqlError| format!("it does not end its writes: {error}");
-    lock.run("SET SESSION lock_wait_timeout = 5", SHORT).await.map_err(said)?;
+    lock.run("SET SESSION lock_wait_timeout = 5", ANSWER).await.map_err(said)?;
     if settings.ends_with(",ON") {
         lock.run("SET GLOBAL event_scheduler = OFF", CLOSES).await.map_err(said)?;
     }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use super::ANSWER;
 use super::record::{name, quoted};
 use super::source::{HIDDEN, databases};
-use crate::keeper::SHORT;
 use crate::sql::{Sql, SqlError};
 
 /// How long a table may take.
@@ -25,7 +25,7 @@ pub struct Verified {
 /// Compares all tables of clients. A session of a comparison has one time zone and no limit.
 pub async fn compare(source: &mut Sql, cluster: &mut Sql) -> Result<Verified, SqlError> {
     for sql in [&mut *source, &mut *cluster] {
-        sql.run("SET SESSION time_zone = '+00:00'", SHORT).await?;
+        sql.run("SET SESSION time_zone = '+00:00'", ANSWER).await?;
     }
     let mut verified = Verified::default();
     for database in databases(source).await? {
@@ -33,7 +33,7 @@ pub async fn compare(source: &mut Sql, cluster: &mut Sql) -> Result<Verified, Sq
             "SELECT TABLE_NAME AS name FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{}' AND TABLE_TYPE = 'BASE TABLE' ORDER BY 1",
             quoted(&database.name)
         );
-        for table in source.rows(&tables, SHORT).await? {
+        for table in source.rows(&tables, TABLE).await? {
             let table = table.text("name");
             let query = checksum(source, &database.name, &table).await?;
             let there = source.rows(&query, TABLE).await?;
@@ -63,7 +63,7 @@ async fn checksum(sql: &mut Sql, database: &str, table: &str) -> Result<String, 
         quoted(database),
         quoted(table)
     );
-    let columns = sql.rows(&columns, SHORT).await?;
+    let columns = sql.rows(&columns, TABLE).await?;
     let fields = columns.iter().map(|row| {
         let column = name(&row.text("name"));
         // `HEX` of a text would double what is large already.
