@@ -204,6 +204,11 @@ impl Drop for MySql {
                     self.kubectl(&["logs", &member, "-c", "mysql", "--tail=60"]).unwrap_or_else(|why| why)
                 );
             }
+            if let Ok(log) =
+                self.kubectl(&["logs", &format!("deployment/{}-import", self.name), "-c", "import", "--tail=30"])
+            {
+                eprintln!("import: {log}");
+            }
             let log = ["-n", OPERATOR.0, "logs", &format!("deployment/{}", OPERATOR.1), "--tail=80"];
             eprintln!("{}", kubectl(&log, None).unwrap_or_else(|why| why));
         } else {
@@ -644,6 +649,16 @@ async fn comes_back(test: &str, of: &Value) {
         let status = cluster.get(&["mysql", "my"])?["status"].clone();
         let operation = status["operations"]["drill"].to_string();
         if operation.contains("check 1 returns no row") { Ok(()) } else { Err(operation) }
+    });
+    eventually("the condition says that the restore is not proven", || {
+        let conditions = cluster.get(&["mysql", "my"])?["status"]["conditions"].clone();
+        let proven =
+            conditions.as_array().unwrap().iter().find(|c| c["type"] == "RestoreProven").cloned().unwrap_or_default();
+        if proven["status"] == "False" && proven["reason"] == "RestoreFailed" {
+            Ok(())
+        } else {
+            Err(proven.to_string())
+        }
     });
     let keys = writers.stop().await;
     cluster.kubectl(&["delete", "mysql", "my", "--timeout=180s"]).unwrap();

@@ -28,7 +28,7 @@ use accounts::{take_accounts, take_events};
 use copy::copy;
 use flags::Import;
 use follow::{Follower, Stop};
-use record::{Phase, close, enter, read, say};
+use record::{Phase, close, finish, read, say};
 use source::check;
 use stream::{Gtids, behind, gtids};
 use verify::{Verified, compare};
@@ -282,20 +282,20 @@ async fn cut_over(
             });
         }
     };
-    // Whether this is done is not known after an error: the source stays closed, and the next attempt reads the record.
-    enter(to, Phase::Done).await.map_err(of_cluster)?;
     let paused = began.elapsed().as_secs_f64();
-    let _ = lock.run("UNLOCK TABLES", ANSWER).await;
     let mut message = format!(
         "done: the source took no writes for {paused:.1} s until the cluster had all of them, and stays read-only"
     );
+    if !missing.is_empty() {
+        message = format!("{message}; these did not come: {}", missing.join(", "));
+    }
+    // Whether this is done is not known after an error: the source stays closed, and the next attempt reads the record.
+    finish(to, &message).await.map_err(of_cluster)?;
+    let _ = lock.run("UNLOCK TABLES", ANSWER).await;
     sleep(LOOK).await;
     if written(from).await.is_ok_and(|now| behind(&last, &now) > 0) {
         message +=
             "; an account that read_only does not stop has written to the source since, and the cluster lacks this";
-    }
-    if !missing.is_empty() {
-        message = format!("{message}; these did not come: {}", missing.join(", "));
     }
     say(to, &message).await.map_err(of_cluster)?;
     tracing::info!(message, "the import has ended");

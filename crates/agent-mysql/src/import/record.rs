@@ -103,6 +103,12 @@ pub async fn enter(sql: &mut Sql, phase: Phase) -> Result<(), SqlError> {
     sql.run(&format!("UPDATE tillerman.import SET phase = '{}' WHERE id = 1", phase.name()), STORE).await
 }
 
+/// Records that the data is the cluster's, with the last message.
+pub async fn finish(sql: &mut Sql, message: &str) -> Result<(), SqlError> {
+    let (phase, message) = (Phase::Done.name(), brief(message));
+    sql.run(&format!("UPDATE tillerman.import SET phase = '{phase}', message = '{message}' WHERE id = 1"), STORE).await
+}
+
 /// Records the settings of the source, whose writes end now; empty after they were restored.
 pub async fn close(sql: &mut Sql, settings: &str) -> Result<(), SqlError> {
     sql.run(&format!("UPDATE tillerman.import SET closed = '{}' WHERE id = 1", quoted(settings)), STORE).await
@@ -110,14 +116,18 @@ pub async fn close(sql: &mut Sql, settings: &str) -> Result<(), SqlError> {
 
 /// Records a message for people.
 pub async fn say(sql: &mut Sql, message: &str) -> Result<(), SqlError> {
-    let message: String = message.chars().take(1000).collect();
-    sql.run(&format!("UPDATE tillerman.import SET message = '{}' WHERE id = 1", quoted(&message)), STORE).await
+    sql.run(&format!("UPDATE tillerman.import SET message = '{}' WHERE id = 1", brief(message)), STORE).await
 }
 
 /// A position as text. The server's number is not needed to compare, and is 0.
 pub fn text(gtids: &Gtids) -> String {
     let one = |(domain, number): (&u32, &u64)| format!("{domain}-0-{number}");
     gtids.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+/// What fits into the column, within single quotes.
+fn brief(message: &str) -> String {
+    quoted(&message.chars().take(1000).collect::<String>())
 }
 
 /// A text within single quotes.
