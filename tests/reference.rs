@@ -17,7 +17,7 @@ use tillerman::members::{etcd, primary};
 use tillerman::object::Gvk;
 use tillerman::plan::reasons::{CONDITIONS, EVENTS, REASONS};
 use tillerman::telemetry::collect::{
-    CreatedAt, DatabaseLabels, DatabaseMember, DatabaseSight, MemberLabels, ReleaseState,
+    DatabaseLabels, DatabaseMember, DatabaseSight, MemberLabels, ReleaseState, ResourceLabels,
 };
 use tillerman::telemetry::metrics::{Metrics, PassResult, QueueAge};
 
@@ -156,10 +156,12 @@ fn all_metrics() -> String {
     metrics.queue(1, true, true);
     metrics.set_kind_available(&gvk, true);
     metrics.set_chart_usable(&gvk, true);
-    metrics.register_created_at(|| {
+    let resource = || {
         let text = || "x".to_owned();
-        vec![(CreatedAt { group: text(), version: text(), kind: text(), namespace: text(), name: text() }, 1)]
-    });
+        vec![(ResourceLabels { group: text(), version: text(), kind: text(), namespace: text(), name: text() }, 1)]
+    };
+    metrics.register_created_at(resource);
+    metrics.register_restores(resource);
     metrics.register_states(|| vec![(ReleaseState { controller: "x".to_owned(), state: "ready" }, 1)]);
     metrics.register_databases(|| {
         let text = || "x".to_owned();

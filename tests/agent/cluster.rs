@@ -152,7 +152,7 @@ impl Cluster {
     }
 
     /// An address that no member has.
-    pub fn beside(&self) -> String {
+    pub fn beside() -> String {
         let mut next = ADDRESSES.lock().expect("nobody panicked");
         *next += 1;
         Ipv4Addr::new(127, 0, 0, *next - 1).to_string()
