@@ -100,7 +100,8 @@ pub async fn pass_over(one: &SetPass<'_>, driver: &dyn AnyDriver) -> Result<Pass
         && let Ok(driver) = driver.connect(&connection, driver.memory())
     {
         let (target, latch, operator) = (one.target(), passed.latch.clone(), operator.at_rest());
-        let rest = Rest { driver, operator, workload, target, latch, noted, period };
+        let facts = facts(profile.facts, passed.report.as_ref());
+        let rest = Rest { driver, operator, workload, target, latch, noted, facts, names: profile.facts, period };
         ctx.watching.members.attend(&observed.key, &set.name, rest.watched());
     }
     Ok(passed)
@@ -235,7 +236,15 @@ struct Rest {
     target: WorkloadTarget,
     latch: Latch,
     noted: Noted,
+    /// The facts that the status of the release can show, as the last pass saw them.
+    facts: Vec<Value>,
+    names: &'static [&'static str],
     period: RestPeriod,
+}
+
+/// The facts of a report that a `Status` document can name.
+fn facts(names: &[&str], report: Option<&Map<String, Value>>) -> Vec<Value> {
+    names.iter().map(|name| report.and_then(|report| report.get(*name)).cloned().unwrap_or_default()).collect()
 }
 
 impl Rest {
@@ -264,6 +273,10 @@ impl Rest {
     async fn is_quiet(&self) -> bool {
         let seen = self.driver.observe(&self.workload, &self.latch, &self.operator).await;
         self.noted.note(&*self.driver, &self.workload, &seen, &self.latch);
+        let report = self.driver.report(&self.workload, &seen, &self.latch);
+        if facts(self.names, report.as_ref()) != self.facts {
+            return false;
+        }
         let now = jiff::Timestamp::now().as_second();
         matches!(self.driver.decide(&self.workload, &seen, &self.target, &self.latch, now), MemberStep::Quiet)
     }
