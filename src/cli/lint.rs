@@ -79,7 +79,11 @@ pub fn run(args: &LintArgs) -> Result<(), CliError> {
     let tolerated = if args.strict { Severity::Warning } else { Severity::Error };
     let (mut out, mut failed, mut noticed) = (String::new(), 0, 0);
     for chart in &charts {
-        let result = if is_watches(chart) { watches(chart) } else { Ok(lint::run(chart, &values, &settings)?) };
+        let result = if is_watches(chart) {
+            watches(chart)
+        } else {
+            lint::run(chart, &values, &settings).map_err(CliError::from)
+        };
         let is_noticed = result.as_ref().map_or(true, |report| report.has(Severity::Warning));
         noticed += usize::from(is_noticed);
         if args.quiet && !is_noticed {

@@ -335,6 +335,8 @@ pub const REASONS: &[Reason] = &[
     reason("Uninstalled", "The same, as a reason of `Ready`."),
     reason("Uninstalling", "The objects of the release are being deleted."),
     reason("UnknownKind", "The API server does not serve a kind that the chart renders. Install its definition."),
+    reason("Restored", "The last drill restored the newest backup, and its checks passed."),
+    reason("RestoreFailed", "The last drill could not restore the newest backup, or a check failed."),
     reason("UnknownOperation", "The chart has no operation of that name; the message lists its operations."),
     reason("UpgradeError", "helm-operator's: the upgrade failed, or the rollback after it."),
     reason("UpgradeSuccessful", "helm-operator's: the release is upgraded."),

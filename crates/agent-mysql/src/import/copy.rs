@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::flags::Import;
 use super::programs::reaches;
-use super::record::{Phase, enter, moves, name, say};
+use super::record::{ImportPhase, enter, moves, name, say};
 use super::source::databases;
 use super::stream::{Mark, gtids, without_definer};
 use crate::restore::runs;
@@ -32,7 +32,7 @@ pub async fn copy(
 ) -> Result<(), String> {
     let said = |error: crate::sql::SqlError| error.to_string();
     let names = databases(from).await.map_err(said)?;
-    enter(to, Phase::Copying).await.map_err(said)?;
+    enter(to, ImportPhase::Copying).await.map_err(said)?;
     for database in &names {
         // An earlier attempt left it: the check has found no table of others in it.
         to.run(&format!("DROP DATABASE IF EXISTS {}", name(&database.name)), STALLS).await.map_err(said)?;
@@ -101,7 +101,7 @@ pub async fn copy(
         .ok_or("the source does not know the position of the copy")?;
     let mark = Mark { file, position, gtid: (0, 0) };
     to.run(moves(&mark, &known), LATE).await.map_err(said)?;
-    enter(to, Phase::Following).await.map_err(said)
+    enter(to, ImportPhase::Following).await.map_err(said)
 }
 
 fn progress(done: u64, of: u64, within: Duration) -> String {

@@ -28,7 +28,7 @@ use accounts::{take_accounts, take_events};
 use copy::copy;
 use flags::Import;
 use follow::{Follower, Stop};
-use record::{Phase, close, finish, read, say};
+use record::{ImportPhase, close, finish, read, say};
 use source::check;
 use stream::{Gtids, behind, gtids};
 use verify::{Verified, compare};
@@ -153,12 +153,12 @@ async fn attempt(import: &Import, source: &Address, target: &Address) -> Result<
             record.source
         ));
     }
-    if record.phase == Phase::Done {
+    if record.phase == ImportPhase::Done {
         return Ok(());
     }
     let mut from = reach(source).await?;
-    if matches!(record.phase, Phase::Checking | Phase::Copying) {
-        let found = check(&mut from, &mut to, record.phase == Phase::Copying).await.map_err(of_source)?;
+    if matches!(record.phase, ImportPhase::Checking | ImportPhase::Copying) {
+        let found = check(&mut from, &mut to, record.phase == ImportPhase::Copying).await.map_err(of_source)?;
         if !found.problems.is_empty() {
             return Err(format!("the source has problems: {}", found.problems.join("; ")));
         }

@@ -14,7 +14,7 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS tillerman.import (id TINYINT PRI
 
 /// Where an import is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum ImportPhase {
     /// Nothing is copied yet.
     Checking,
     /// The data is being copied. After a kill, the copy begins again.
@@ -25,7 +25,7 @@ pub enum Phase {
     Done,
 }
 
-impl Phase {
+impl ImportPhase {
     fn name(self) -> &'static str {
         match self {
             Self::Checking => "Checking",
@@ -40,7 +40,7 @@ impl Phase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Where it is.
-    pub phase: Phase,
+    pub phase: ImportPhase,
     /// The source, as `HOST:PORT`.
     pub source: String,
     /// Where the next transaction begins.
@@ -64,10 +64,10 @@ pub async fn read(sql: &mut Sql, source: &str) -> Result<Record, SqlError> {
         let rows = sql.rows("SELECT * FROM tillerman.import WHERE id = 1", STORE).await?;
         let known = rows.first().map(|row| Record {
             phase: match row.text("phase").as_str() {
-                "Done" => Phase::Done,
-                "Following" => Phase::Following,
-                "Copying" => Phase::Copying,
-                _ => Phase::Checking,
+                "Done" => ImportPhase::Done,
+                "Following" => ImportPhase::Following,
+                "Copying" => ImportPhase::Copying,
+                _ => ImportPhase::Checking,
             },
             source: row.text("source"),
             file: row.text("file"),
@@ -77,7 +77,7 @@ pub async fn read(sql: &mut Sql, source: &str) -> Result<Record, SqlError> {
             closed: row.text("closed"),
         });
         match known {
-            Some(record) if record.source == source || record.phase != Phase::Checking => return Ok(record),
+            Some(record) if record.source == source || record.phase != ImportPhase::Checking => return Ok(record),
             _ => sql.run(&new, STORE).await?,
         }
     }
@@ -99,13 +99,13 @@ pub async fn begins(sql: &mut Sql, end: u64) -> Result<(), SqlError> {
 }
 
 /// Records the phase.
-pub async fn enter(sql: &mut Sql, phase: Phase) -> Result<(), SqlError> {
+pub async fn enter(sql: &mut Sql, phase: ImportPhase) -> Result<(), SqlError> {
     sql.run(&format!("UPDATE tillerman.import SET phase = '{}' WHERE id = 1", phase.name()), STORE).await
 }
 
 /// Records that the data is the cluster's, with the last message.
 pub async fn finish(sql: &mut Sql, message: &str) -> Result<(), SqlError> {
-    let (phase, message) = (Phase::Done.name(), brief(message));
+    let (phase, message) = (ImportPhase::Done.name(), brief(message));
     sql.run(&format!("UPDATE tillerman.import SET phase = '{phase}', message = '{message}' WHERE id = 1"), STORE).await
 }
 
