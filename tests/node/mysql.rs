@@ -60,7 +60,7 @@ impl MySql {
         self.password = String::from_utf8(password).unwrap();
     }
 
-    fn kubectl(&self, args: &[&str]) -> Result<String, String> {
+    pub fn kubectl(&self, args: &[&str]) -> Result<String, String> {
         kubectl_in(&self.namespace, args)
     }
 
@@ -74,7 +74,7 @@ impl MySql {
     }
 
     /// Waits until the custom resource, as it is now, is ready, with all members, and one of them could take over.
-    pub fn settled(&self) {
+    fn settled(&self) {
         eventually("the cluster is ready", || {
             let cluster = self.get(&["mysql", &self.name])?;
             let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -119,7 +119,7 @@ impl MySql {
     }
 
     /// Where clients write: the address of the Service, which can be reached from here.
-    fn writes(&self) -> Opts {
+    pub fn writes(&self) -> Opts {
         let service = self.get(&["service", &format!("{}-primary", self.name)]).unwrap();
         reached(service["spec"]["clusterIP"].as_str().unwrap(), "root", &self.password)
     }
