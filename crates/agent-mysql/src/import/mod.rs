@@ -46,6 +46,9 @@ const ASKS: Duration = Duration::from_secs(3);
 const REPORT: Duration = Duration::from_secs(5);
 /// How many writes may be left when the comparison begins.
 const NEAR: u64 = 10_000;
+/// How many writes may be left when the cut-over begins, and how long it waits for that.
+const FEW: u64 = 50;
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the source has to end its writes.
 const CLOSES: Duration = Duration::from_secs(10);
 /// How long the cluster has to apply what is left then.
@@ -196,14 +199,16 @@ async fn steer(
     to: &mut Sql,
     closed: String,
 ) -> Result<(), String> {
-    let mut verified: Option<Verified> = None;
+    let (mut verified, mut began) = (None::<Verified>, None::<Instant>);
     let (mut said, mut at) = (String::new(), None::<Instant>);
     loop {
         let left = behind(&follower.applied.borrow(), &written(from).await?);
         let mut message = format!("follows the source, {left} writes behind");
         if let Some(Verified { tables, rows, .. }) = &verified {
             message = format!("{message}; {tables} tables with {rows} rows were compared and are equal");
-            if import.cut_over {
+            // What is left is the pause of the writes.
+            let waits = began.get_or_insert_with(Instant::now);
+            if import.cut_over && (left <= FEW || waits.elapsed() >= PATIENCE) {
                 return cut_over(import, source, target, follower, from, to, closed).await;
             }
         }
@@ -220,7 +225,7 @@ async fn steer(
             (verified, at) = (Some(compared), None);
             continue;
         }
-        sleep(LOOK).await;
+        sleep(if import.cut_over && verified.is_some() { LOOK / 10 } else { LOOK }).await;
     }
 }
 
