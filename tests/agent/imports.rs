@@ -338,9 +338,17 @@ async fn what_keeps_a_database_from_coming_is_said_with_what_solves_it() {
     says(to, "waits: the source has problems: the cluster has a database app").await;
     run(&to.options(), "DROP DATABASE app").await.unwrap();
 
-    // A statement that runs for long keeps the source from ending its writes: they continue. Then they end.
     says(to, "compared").await;
     drop(import);
+    // A row that the source does not have is found.
+    run(&to.options(), "INSERT INTO app.old VALUES (99)").await.unwrap();
+    let import = Running::of(source.import_as("few", to, &["--cut-over"]));
+    says(to, "waits: these tables differ from the source: app.old").await;
+    assert_eq!(source.texts("SELECT @@read_only").await, ["0"]);
+    drop(import);
+    run(&to.options(), "DELETE FROM app.old WHERE id = 99").await.unwrap();
+
+    // A statement that runs for long keeps the source from ending its writes: they continue. Then they end.
     let at = source.at();
     let runs = tokio::spawn(async move { run(&at, "INSERT INTO app.old SELECT SLEEP(600)").await });
     let import = Running::of(source.import_as("few", to, &["--cut-over"]));

@@ -197,7 +197,13 @@ async fn admit_import(sql: &mut Sql, administrator: &str, import: bool) -> Resul
 
 /// How far an import is, in the words of `import::record`.
 async fn progress(member: &DatabaseMember) -> Option<String> {
-    let rows = member.asks().await.ok()?.rows("SELECT message FROM tillerman.import", SHORT).await.ok()?;
+    let rows = member
+        .asks()
+        .await
+        .ok()?
+        .rows("SELECT LEFT(message, 1000) AS message FROM tillerman.import LIMIT 1", SHORT)
+        .await
+        .ok()?;
     rows.first().map(|row| row.text("message")).filter(|message| !message.is_empty())
 }
 

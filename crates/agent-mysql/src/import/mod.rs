@@ -174,7 +174,8 @@ async fn attempt(import: &Import, source: &Address, target: &Address) -> Result<
     }
     let follower = Follower::new(&record);
     let closed = record.closed.clone();
-    let steers = steer(import, source, target, &follower, &mut from, &mut to, closed);
+    let (from, to) = (&mut from, &mut to);
+    let steers = steer(Work { import, source, target, follower: &follower, from, to, closed });
     tokio::select! {
         failed = follower.follow(import, source, target, record) => failed,
         done = steers => done,
@@ -189,16 +190,21 @@ async fn written(from: &mut Sql) -> Result<Gtids, String> {
         .ok_or_else(|| "the source does not report a position".to_owned())
 }
 
-/// Looks how far the follower is, compares, and cuts over.
-async fn steer(
-    import: &Import,
-    source: &Address,
-    target: &Address,
-    follower: &Follower,
-    from: &mut Sql,
-    to: &mut Sql,
+/// An import that follows its source.
+struct Work<'a> {
+    import: &'a Import,
+    source: &'a Address,
+    target: &'a Address,
+    follower: &'a Follower,
+    from: &'a mut Sql,
+    to: &'a mut Sql,
+    /// As [`record::Record::closed`].
     closed: String,
-) -> Result<(), String> {
+}
+
+/// Looks how far the follower is, compares, and cuts over.
+async fn steer(work: Work<'_>) -> Result<(), String> {
+    let Work { import, source, follower, from, to, .. } = work;
     let (mut verified, mut began) = (None::<Verified>, None::<Instant>);
     let (mut said, mut at) = (String::new(), None::<Instant>);
     loop {
@@ -209,7 +215,7 @@ async fn steer(
             // What is left is the pause of the writes.
             let waits = began.get_or_insert_with(Instant::now);
             if import.cut_over && (left <= FEW || waits.elapsed() >= PATIENCE) {
-                return cut_over(import, source, target, follower, from, to, closed).await;
+                return cut_over(Work { from, to, ..work }).await;
             }
         }
         if said != message && at.is_none_or(|at| at.elapsed() >= REPORT) {
@@ -254,15 +260,8 @@ async fn verify(source: &Address, follower: &Follower) -> Result<Verified, Strin
 }
 
 /// Ends the writes at the source, and makes the data the cluster's. If that fails before, the source takes writes again.
-async fn cut_over(
-    import: &Import,
-    source: &Address,
-    target: &Address,
-    follower: &Follower,
-    from: &mut Sql,
-    to: &mut Sql,
-    closed: String,
-) -> Result<(), String> {
+async fn cut_over(work: Work<'_>) -> Result<(), String> {
+    let Work { import, source, target, follower, from, to, closed } = work;
     say(to, "ends the writes at the source").await.map_err(of_cluster)?;
     let missing = take_accounts(from, to).await.map_err(|error| format!("the accounts of the source: {error}"))?;
     let settings = if closed.is_empty() { settings(from).await.map_err(of_source)? } else { closed };
