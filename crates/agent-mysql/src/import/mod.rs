@@ -3,7 +3,7 @@
 //! It runs in a pod of its own, and changes nothing at the source before the cut-over. Rows of the source become ordinary writes of the
 //! cluster's primary, so that replication, acknowledgements and fail-overs of the cluster are as always.
 //!
-//! - [`flags`]: the command line. [`source`]: the check. [`copy`]: the copy.
+//! - [`flags`]: the command line. [`source`]: the check. [`mod@copy`]: the copy.
 //! - [`stream`], [`follow`]: the writes after it. [`verify`]: the comparison.
 //! - [`accounts`]: accounts and events. [`record`]: how far it is. [`programs`]: the programs of MariaDB.
 
@@ -46,7 +46,8 @@ const ASKS: Duration = Duration::from_secs(3);
 const REPORT: Duration = Duration::from_secs(5);
 /// How many writes may be left when the comparison begins.
 const NEAR: u64 = 10_000;
-/// How many writes may be left when the cut-over begins, and how long it waits for that.
+/// A cut-over begins when this many writes are left, or what the source writes in about a second if that is more; and after [`PATIENCE`] in
+/// any case.
 const FEW: u64 = 50;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the source has to end its writes.
@@ -206,15 +207,18 @@ struct Work<'a> {
 async fn steer(work: Work<'_>) -> Result<(), String> {
     let Work { import, source, follower, from, to, .. } = work;
     let (mut verified, mut began) = (None::<Verified>, None::<Instant>);
-    let (mut said, mut at) = (String::new(), None::<Instant>);
+    let (mut said, mut at, mut before) = (String::new(), None::<Instant>, None::<Gtids>);
     loop {
-        let left = behind(&follower.applied.borrow(), &written(from).await?);
+        // The follower cannot go on while what it has applied is borrowed, so the answer comes first.
+        let now = written(from).await?;
+        let left = behind(&follower.applied.borrow(), &now);
+        let few = FEW.max(10 * before.replace(now.clone()).map_or(0, |before| behind(&before, &now)));
         let mut message = format!("follows the source, {left} writes behind");
         if let Some(Verified { tables, rows, .. }) = &verified {
             message = format!("{message}; {tables} tables with {rows} rows were compared and are equal");
             // What is left is the pause of the writes.
             let waits = began.get_or_insert_with(Instant::now);
-            if import.cut_over && (left <= FEW || waits.elapsed() >= PATIENCE) {
+            if import.cut_over && (left <= few || waits.elapsed() >= PATIENCE) {
                 return cut_over(Work { from, to, ..work }).await;
             }
         }
@@ -228,7 +232,7 @@ async fn steer(work: Work<'_>) -> Result<(), String> {
             if !compared.differ.is_empty() {
                 return Err(format!("these tables differ from the source: {}", compared.differ.join(", ")));
             }
-            (verified, at) = (Some(compared), None);
+            (verified, at, before) = (Some(compared), None, None);
             continue;
         }
         sleep(if import.cut_over && verified.is_some() { LOOK / 10 } else { LOOK }).await;
