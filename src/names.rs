@@ -115,6 +115,8 @@ pub const INITIAL_CLUSTER: &str = "tillerman.dev/initial-cluster";
 pub const MEMBER_ROLES: &str = "tillerman.dev/member-roles";
 /// Label of a pod: its role in a database with one primary and replicas, `primary` or `replica`.
 pub const MEMBER_ROLE: &str = "tillerman.dev/role";
+/// On a claim: when the operator requested a larger volume by itself last.
+pub const GROWN: &str = "tillerman.dev/grown";
 /// A namespace in which `tillerman chaos` may do harm.
 pub const CHAOS_ALLOWED: &str = "tillerman.dev/chaos";
 /// A network policy of `tillerman chaos`.

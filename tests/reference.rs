@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use regex::Regex;
+use tillerman::agent::contract::VolumeSpace;
 use tillerman::inputs::{Limit, inputs};
 use tillerman::kind::switches::{HELM_OPERATOR, PREFIX, SWITCHES, THEIRS};
 use tillerman::kind::watches::FIELDS;
@@ -167,7 +168,13 @@ fn all_metrics() -> String {
         let text = || "x".to_owned();
         let labels = DatabaseLabels { controller: text(), namespace: text(), name: text(), members: text() };
         let member = MemberLabels { controller: text(), namespace: text(), name: text(), pod: text(), role: "Replica" };
-        let members = vec![DatabaseMember { labels: member, answers: true, lag: Some(1.0), waiting: Some(1) }];
+        let members = vec![DatabaseMember {
+            labels: member,
+            answers: true,
+            lag: Some(1.0),
+            waiting: Some(1),
+            volume: Some(VolumeSpace::default()),
+        }];
         vec![DatabaseSight { labels, safe: Some(true), takes_writes: true, last_change: Some(1), members }]
     });
     metrics.register_watches(|| 1);

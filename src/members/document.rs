@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::driver::OWN_SETTINGS;
 pub use super::driver_name::{DriverName, is_own};
 use super::drivers::{BUILT_IN, Drivers};
+use super::growth::VolumeGrowth;
 use super::progress;
 use crate::kind::duration;
 use crate::kind::sleep::Sleep;
@@ -64,6 +65,9 @@ pub struct Set {
     pub on_remove: OnRemove,
     /// The treatment of claims that exist without a member.
     pub on_orphan: OnOrphan,
+    /// How volumes grow by themselves; `None` if they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grow: Option<VolumeGrowth>,
     /// Seconds without progress after which the condition reports it.
     pub progress_deadline: u64,
     /// `serviceName` of the StatefulSet.
@@ -282,6 +286,7 @@ impl Set {
             driver: DriverName::parse("jobs").unwrap(),
             on_remove: OnRemove::Delete,
             on_orphan: OnOrphan::Refuse,
+            grow: None,
             progress_deadline: PROGRESS_DEADLINE,
             service: "peer".into(),
             settings: DriverSettings::default(),
@@ -332,7 +337,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str, drivers: &Drivers)
     let size = size.as_u64().and_then(|size| u32::try_from(size).ok()).filter(|size| (1..=MAX_SIZE).contains(size));
     let size = size.ok_or_else(|| format!("spec.size is not a whole number from 1 to {MAX_SIZE}"))?;
     let driver = read_driver(spec.text("driver")?)?;
-    let mut volumes = DocumentFields::of("spec.volumes", spec.take("volumes"), &["onRemove", "onOrphan"])?;
+    let mut volumes = DocumentFields::of("spec.volumes", spec.take("volumes"), &["onRemove", "onOrphan", "grow"])?;
     let on_remove = [("Delete", OnRemove::Delete), ("Retain", OnRemove::Retain)];
     let on_orphan = [("Refuse", OnOrphan::Refuse), ("Adopt", OnOrphan::Adopt)];
     let (field, settings) = read_settings(&mut spec, &driver)?;
@@ -365,6 +370,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str, drivers: &Drivers)
         driver,
         on_remove: volumes.choice("onRemove", &on_remove, Some(OnRemove::Delete))?,
         on_orphan: volumes.choice("onOrphan", &on_orphan, Some(OnOrphan::Refuse))?,
+        grow: VolumeGrowth::read(volumes.take("grow"))?,
         progress_deadline,
         service,
         settings: DriverSettings::of(field, settings),

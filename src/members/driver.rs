@@ -12,9 +12,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::document::{ScaleHook, Set};
+use super::growth::LargerClaim;
 use super::operator::Operator;
 use super::secret::Secret;
 use super::workload::{Latch, StoredFacts, Workload, WorkloadTarget};
+use crate::agent::contract::VolumeSpace;
 use crate::release::owner::Owner;
 
 /// The single step of a pass.
@@ -44,6 +46,8 @@ pub enum MemberStep<A, O = StoredFacts> {
     Scale(u32),
     /// Run only the pod of this ordinal. [`MemberStep::Scale`] ends this.
     Only(u32),
+    /// Make a claim larger, but only the one with this uid.
+    EnlargeClaim(LargerClaim),
     /// Delete a claim, but only the one with this uid.
     DeleteClaim { name: std::sync::Arc<str>, uid: Box<str> },
     /// Delete a pod, but only the one with this uid. The pod is broken, so disruption budgets do not count.
@@ -69,6 +73,7 @@ impl<A, O: Serialize> MemberStep<A, O> {
             Self::Latch(latch) => MemberStep::Latch(latch.untyped()),
             Self::Scale(replicas) => MemberStep::Scale(replicas),
             Self::Only(ordinal) => MemberStep::Only(ordinal),
+            Self::EnlargeClaim(claim) => MemberStep::EnlargeClaim(claim),
             Self::DeleteClaim { name, uid } => MemberStep::DeleteClaim { name, uid },
             Self::DeletePod { ordinal, uid } => MemberStep::DeletePod { ordinal, uid },
             Self::EvictPod { ordinal, uid } => MemberStep::EvictPod { ordinal, uid },
@@ -274,6 +279,8 @@ pub struct MemberSight {
     pub lag: Option<f64>,
     /// Commits that wait for an acknowledgement; `None` if that is unknown, or if it is not the primary.
     pub waiting: Option<u32>,
+    /// How full its volume is; `None` if that is unknown.
+    pub volume: Option<VolumeSpace>,
 }
 
 /// An application whose members have to be announced before they are added and removed.
@@ -357,6 +364,11 @@ pub trait MemberDriver: Sized + Send + Sync + 'static {
     /// The metrics of the application; `None` if it has none.
     fn sight(&self, _workload: &Workload, _observed: &Self::Observed, _latch: &Latch<Self::Facts>) -> Option<Sight> {
         None
+    }
+
+    /// How full the volumes of members are, by ordinal; without those that are unknown.
+    fn volumes(&self, _observed: &Self::Observed) -> BTreeMap<u32, VolumeSpace> {
+        BTreeMap::new()
     }
 
     /// The events about what happened.

@@ -21,6 +21,7 @@ use super::jobs::driver::{DeletionHooks, Jobs};
 use super::operator::Operator;
 use super::primary::driver::Primary;
 use super::workload::{Latch, Workload, WorkloadTarget};
+use crate::agent::contract::VolumeSpace;
 
 /// The profiles of the built-in drivers, in the order of messages.
 pub const BUILT_IN: [&DriverProfile; 3] = [&Etcd::PROFILE, &Jobs::PROFILE, &Primary::PROFILE];
@@ -122,6 +123,7 @@ pub(crate) trait Connected: Send + Sync {
     fn describe_facts(&self, before: &Latch, after: &Latch) -> Option<String>;
     fn report(&self, workload: &Workload, seen: &Unknown, latch: &Latch) -> Option<Map<String, Value>>;
     fn sight(&self, workload: &Workload, seen: &Unknown, latch: &Latch) -> Option<Sight>;
+    fn volumes(&self, seen: &Unknown) -> BTreeMap<u32, VolumeSpace>;
     fn events(&self, happened: Happened<'_, Unknown>) -> Vec<DriverEvent>;
     fn is_disturbed<'a>(&'a self, latch: &'a Latch, within: Duration) -> BoxFuture<'a, bool>;
 }
@@ -200,6 +202,9 @@ impl<D: MemberDriver> Connected for D {
     }
     fn sight(&self, workload: &Workload, seen: &Unknown, latch: &Latch) -> Option<Sight> {
         MemberDriver::sight(self, workload, its_own(seen), &typed::<D>(latch))
+    }
+    fn volumes(&self, seen: &Unknown) -> BTreeMap<u32, VolumeSpace> {
+        MemberDriver::volumes(self, its_own(seen))
     }
     fn events(&self, happened: Happened<'_, Unknown>) -> Vec<DriverEvent> {
         match happened {

@@ -18,6 +18,7 @@
 //! - [`rows`]: the tables of decisions of `etcd` and `primary`, as pages show them.
 //! - [`progress`]: the report about members in the status.
 //! - [`sleep`](mod@sleep): members that have no pods for a while.
+//! - [`growth`]: volumes that grow by themselves.
 //! - [`url`]: the ordinal that a URL belongs to.
 //! - [`substitute`]: the fields that the operator inserts when it applies the StatefulSet.
 
@@ -27,6 +28,7 @@ pub mod driver;
 pub mod driver_name;
 pub mod drivers;
 pub mod etcd;
+pub mod growth;
 pub mod jobs;
 pub mod operator;
 pub mod primary;

@@ -7,7 +7,7 @@ use super::{Doing, FACTS, MembersStatus, SetProgress, detail};
 use crate::members::document::{DriverName, Set};
 use crate::members::driver::DriverProfile;
 use crate::members::drivers::Drivers;
-use crate::members::workload::{Latch, Mode, Move, MoveKind, Pod, VolumeClaim, Workload};
+use crate::members::workload::{ClaimSize, Latch, Mode, Move, MoveKind, Pod, VolumeClaim, Workload};
 
 fn enter(
     report: &mut MembersStatus,
@@ -182,6 +182,7 @@ fn each_pod_has_the_beginning_of_the_uid_of_its_volume_claim() {
         created: 0,
         terminating,
         lost: false,
+        size: ClaimSize::default(),
     };
     let mut workload = Workload::example(2);
     workload.pods = (0..2).map(|ordinal| (ordinal, Pod::example())).collect();

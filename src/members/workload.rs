@@ -119,6 +119,20 @@ pub struct VolumeClaim {
     pub terminating: bool,
     /// Whether `status.phase` is `Lost`: its volume is gone.
     pub lost: bool,
+    pub size: ClaimSize,
+}
+
+/// The size of a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimSize {
+    /// The name of its template in the StatefulSet.
+    pub template: Box<str>,
+    /// The bytes that it requests.
+    pub requested: u64,
+    /// The bytes that its volume has; 0 while it has none.
+    pub capacity: u64,
+    /// When the operator requested a larger volume by itself last, in seconds since 1970.
+    pub grown: Option<i64>,
 }
 
 /// The wanted state.
@@ -445,7 +459,7 @@ impl Pod {
 
 #[cfg(test)]
 mod tests {
-    use super::{Latch, Pod, VolumeClaim, Workload};
+    use super::{ClaimSize, Latch, Pod, VolumeClaim, Workload};
     use crate::members::drivers::Drivers;
     use serde_json::{Value, json};
     use std::collections::BTreeMap;
@@ -459,6 +473,7 @@ mod tests {
             created,
             terminating,
             lost: false,
+            size: ClaimSize::default(),
         };
         let pod = |ready, terminating| Pod { created: 10, ready, terminating, ..Pod::example() };
         let (there, other) =

@@ -1,10 +1,11 @@
 //! The fields that are read and written in the same way for every object of Kubernetes: what identifies it, the objects that a manifest text holds,
-//! conditions, patches, and paths to fields. Nothing here knows of releases,
+//! conditions, patches, quantities, and paths to fields. Nothing here knows of releases,
 //! of kinds of custom resources or of the API server.
 
 pub mod conditions;
 pub mod field_path;
 pub mod patch;
+pub mod quantity;
 
 use std::fmt;
 use std::sync::Arc;

@@ -421,6 +421,11 @@ pub const EVENTS: &[EventReason] = &[
         "The status has no record of existing members; the operator continues with their current state.",
     ),
     warning("MemberVotesAtOnce", "A member of etcd before 3.4 joined, with a vote from the start."),
+    normal("VolumeEnlarged", "The claim of a member requests a larger volume, because the volume is nearly full."),
+    warning(
+        "VolumeNotEnlarged",
+        "A volume is nearly full, and the API server refuses a larger one. The operator tries again after an hour.",
+    ),
     warning("ClaimDeleted", "The claim of a member that left or is replaced is deleted."),
     warning(
         "DatabaseRestarted",

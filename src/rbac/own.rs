@@ -126,6 +126,7 @@ fn operator(charts: &[Rights], settings: &RunSettings, rules: &mut Vec<Rule>) {
     if charts.iter().any(|rights| rights.has_members) {
         let all = ["get", "list", "watch", "delete"];
         add(Reach::Release, "", &["persistentvolumeclaims", "pods"], &all, "members: their pods and claims");
+        add(Reach::Release, "", &["persistentvolumeclaims"], &["patch"], "members: larger volumes");
         add(Reach::Release, "", &["pods/eviction"], &["create"], "members that are replaced");
         add(Reach::Release, "batch", &["jobs"], &["get", "list", "watch", "create", "delete"], "members: scale hooks");
         let maps = ["get", "list", "watch", "create", "patch"];
@@ -256,7 +257,7 @@ mod tests {
         };
         let patches = |text: &str| {
             let rules = shown(&[("templates/a.yaml", text)], &Reach::Release, false);
-            rules.iter().any(|rule| rule.contains("resources: [pods], verbs: [patch]"))
+            rules.iter().any(|rule| rule.contains("pods], verbs: [patch]"))
         };
         assert!(patches(&members("primary")));
         assert!(!patches(&members("etcd")) && !patches(&members("jobs")));

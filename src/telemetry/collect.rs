@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::agent::contract::VolumeSpace;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -80,6 +81,8 @@ pub struct DatabaseMember {
     pub lag: Option<f64>,
     /// Commits on the primary that wait for an acknowledgement.
     pub waiting: Option<u32>,
+    /// How full its volume is; `None` if that is unknown.
+    pub volume: Option<VolumeSpace>,
 }
 
 /// The states that a release can be in.

@@ -301,6 +301,12 @@ impl Metrics {
         let help = "Commits on a primary that wait for the acknowledgement of a replica";
         let waiting = of_members(&source, |member| member.waiting.map(i64::from));
         registry.register_collector(Read::new("tillerman_member_waiting_commits", help, waiting));
+        let help = "The size of the volume of a member";
+        let size = of_members(&source, |member| member.volume.map(|volume| volume.capacity.cast_signed()));
+        registry.register_collector(Read::new("tillerman_member_volume_bytes", help, size));
+        let help = "The bytes of the volume of a member that are used";
+        let used = of_members(&source, |member| member.volume.map(|volume| volume.used.cast_signed()));
+        registry.register_collector(Read::new("tillerman_member_volume_used_bytes", help, used));
     }
 
     /// Adds the ages of the queue, which are computed when they are requested: client-go's two, and how long the first

@@ -154,6 +154,7 @@ impl Cluster {
                 self.done.push(format!("no pod but {ordinal}"));
                 (self.pods.start, self.pods.replicas) = (ordinal, 1);
             }
+            MemberStep::EnlargeClaim(_) => unreachable!("a driver enlarges no claim"),
             MemberStep::DeleteClaim { name, uid } => {
                 self.done.push(format!("delete {name}"));
                 self.pods

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::network::Network;
-use tillerman::members::workload::{Exit, Pod, PodPhase, VolumeClaim, Workload};
+use tillerman::members::workload::{ClaimSize, Exit, Pod, PodPhase, VolumeClaim, Workload};
 
 /// A kubelet waits longer from time to time; here one that ended starts again after this.
 const BACKOFF: Duration = Duration::from_millis(300);
@@ -184,7 +184,17 @@ impl StatefulSet {
             if !self.claims.contains_key(&ordinal) {
                 let (uid, name) = (self.uid(), format!("data-e-{ordinal}").into());
                 fs::create_dir_all(self.folder.join(&*uid)).expect("the temporary folder can be written");
-                self.claims.insert(ordinal, VolumeClaim { name, uid, created: now, terminating: false, lost: false });
+                self.claims.insert(
+                    ordinal,
+                    VolumeClaim {
+                        name,
+                        uid,
+                        created: now,
+                        terminating: false,
+                        lost: false,
+                        size: ClaimSize::default(),
+                    },
+                );
             }
             if !self.pods.contains_key(&ordinal) {
                 let pod = Pod {

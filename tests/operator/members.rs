@@ -303,17 +303,7 @@ fn claims_of_members_are_made_larger_without_a_restart() {
     let space = Space::new("memlarger");
     let _kubelet = Kubelet::of_members(&space, well);
     let operator = space.operator(&space.watches(&[("Web", "members")]), &[]);
-    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": space.name},
-        "provisioner": "kubernetes.io/no-provisioner", "allowVolumeExpansion": true});
-    kubectl(&["create", "-f", "-"], Some(&class.to_string())).unwrap();
-    let volumes: Vec<String> = (0..2).map(|k| format!("{}-{k}", space.name)).collect();
-    for (k, name) in volumes.iter().enumerate() {
-        let claim = json!({"namespace": space.name, "name": format!("data-a-db-{k}")});
-        let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
-            "spec": {"capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": space.name,
-                "hostPath": {"path": "/nowhere"}, "claimRef": claim}});
-        kubectl(&["create", "-f", "-"], Some(&volume.to_string())).unwrap();
-    }
+    let volumes = ExpandableVolumes::of(&space, 2, "1Mi");
     space.apply("Web", "a", &json!({"size": 2, "class": space.name}));
     wait_size(&space, "a", 2);
     let field = |object: &str, pointer: &str| space.get(object).unwrap().pointer(pointer).cloned().unwrap_or_default();
@@ -353,13 +343,38 @@ fn claims_of_members_are_made_larger_without_a_restart() {
     kubectl(&["patch", "storageclass", &space.name, "-p", r#"{"allowVolumeExpansion": false}"#], None).unwrap();
     refused("3Mi");
     assert_eq!(pods(), before);
-    drop(operator);
-    kubectl(
-        &[&["delete", "pv", "--wait=false"][..], &volumes.iter().map(String::as_str).collect::<Vec<_>>()].concat(),
-        None,
-    )
-    .unwrap();
-    kubectl(&["delete", "storageclass", &space.name], None).unwrap();
+    drop((operator, volumes));
+}
+
+/// Volumes for the claims of `a-db`, of a class of the same name as the namespace, which may grow. They go with this value.
+pub struct ExpandableVolumes {
+    class: String,
+    volumes: Vec<String>,
+}
+
+impl ExpandableVolumes {
+    pub fn of(space: &Space, count: u32, size: &str) -> Self {
+        let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": space.name},
+            "provisioner": "kubernetes.io/no-provisioner", "allowVolumeExpansion": true});
+        kubectl(&["create", "-f", "-"], Some(&class.to_string())).unwrap();
+        let volumes: Vec<String> = (0..count).map(|k| format!("{}-{k}", space.name)).collect();
+        for (k, name) in volumes.iter().enumerate() {
+            let claim = json!({"namespace": space.name, "name": format!("data-a-db-{k}")});
+            let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+                "spec": {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": space.name,
+                    "hostPath": {"path": "/nowhere"}, "claimRef": claim}});
+            kubectl(&["create", "-f", "-"], Some(&volume.to_string())).unwrap();
+        }
+        Self { class: space.name.clone(), volumes }
+    }
+}
+
+impl Drop for ExpandableVolumes {
+    fn drop(&mut self) {
+        let volumes: Vec<&str> = self.volumes.iter().map(String::as_str).collect();
+        let _ = kubectl(&[&["delete", "pv", "--wait=false"][..], &volumes].concat(), None);
+        let _ = kubectl(&["delete", "storageclass", &self.class], None);
+    }
 }
 
 /// A7. A pod takes its claim by the name, whatever labels it has.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tillerman::agent::contract::{At, MemberState, Reason, Refusal, Role, Verb};
+use tillerman::agent::contract::{At, MemberState, Reason, Refusal, Role, Verb, VolumeSpace};
 use tillerman::agent::position::Position;
 
 /// A write: the ordinal that took it, its number in the log, and its unique key.
@@ -47,6 +47,8 @@ pub struct Database {
     pub stopped: BTreeSet<u32>,
     /// Replicas that receive and do not apply.
     pub lagging: BTreeSet<u32>,
+    /// How full their volumes are.
+    pub volumes: BTreeMap<u32, VolumeSpace>,
     /// Members that no longer receive from any other one.
     pub severed: BTreeSet<u32>,
     /// Members that have a write which they cannot take back, until they get a copy.
@@ -174,6 +176,7 @@ impl Database {
             lag: self.source(k).map(|_| if self.lagging.contains(&k) { 100.0 } else { 0.0 }),
             version: Some("1.0".into()),
             diverged: member.diverged,
+            volume: self.volumes.get(&k).copied(),
             ..MemberState::default()
         }
     }

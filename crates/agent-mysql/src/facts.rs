@@ -195,6 +195,8 @@ impl AgentFacts {
             restarts_in: self.hung.as_ref().and_then(Hung::restarts_in),
             restarted: self.restarted.clone(),
             import: self.import.clone(),
+            // The member adds it.
+            volume: None,
             problem: silent
                 .or(passing)
                 .or_else(|| self.problem.clone())

@@ -14,7 +14,7 @@ use super::measured::{Measured, measure, purged};
 use super::process::Process;
 use super::seed::set_position;
 use super::sql::{Sql, SqlError};
-use tillerman_agent::contract::{CONTINUED, MemberState, Reason, Refusal};
+use tillerman_agent::contract::{CONTINUED, MemberState, Reason, Refusal, VolumeSpace};
 use tillerman_agent::position::Position;
 use tillerman_agent::store::{FoundData, Volume};
 use tillerman_agent::tls::TlsFiles;
@@ -188,6 +188,7 @@ impl DatabaseMember {
                     before.state(name, last.as_ref().map(|(_, _, measured)| measured), purged, Some(late))
                 }
             };
+            state.volume = self.space();
             // A full volume is why the database answers late, or with an error. The report about one that hangs has it.
             if before.hung.is_none() {
                 state.problem = self.lacks_room().or(state.problem);
@@ -196,10 +197,20 @@ impl DatabaseMember {
         }
     }
 
+    /// How full the volume is.
+    fn space(&self) -> Option<VolumeSpace> {
+        let volume = rustix::fs::statvfs(self.volume.data()).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(volume.f_frsize);
+        Some(VolumeSpace {
+            capacity: bytes(volume.f_blocks),
+            used: bytes(volume.f_blocks.saturating_sub(volume.f_bavail)),
+        })
+    }
+
     /// Why writes wait: there is no room for them.
     pub fn lacks_room(&self) -> Option<String> {
-        let volume = rustix::fs::statvfs(self.volume.data()).ok()?;
-        let left = volume.f_bavail.saturating_mul(volume.f_frsize) >> 20;
+        let space = self.space()?;
+        let left = space.capacity.saturating_sub(space.used) >> 20;
         (left < ROOM).then(|| format!("its volume is full: {left} MiB are left, and writes wait or fail"))
     }
 

@@ -110,8 +110,20 @@ pub struct MemberState {
     pub restarted: Option<Restarted>,
     /// How far an import of another database's data is, in words.
     pub import: Option<String>,
+    /// How full its volume is.
+    pub volume: Option<VolumeSpace>,
     /// The problem, in words. It contains no values of the data.
     pub problem: Option<String>,
+}
+
+/// The space of a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VolumeSpace {
+    /// Its bytes.
+    pub capacity: u64,
+    /// Those that files have, or that the file system reserves.
+    pub used: u64,
 }
 
 impl MemberState {

@@ -5,7 +5,7 @@ use super::decide_tests::{adds, call, ended, remembered, removes, stopped, waits
 use super::state::{Call, EtcdAction, Version};
 use super::world_tests::{Fate, World, pod};
 use crate::members::driver::MemberStep;
-use crate::members::workload::{PodPhase, VolumeClaim};
+use crate::members::workload::{ClaimSize, PodPhase, VolumeClaim};
 
 #[test]
 fn the_remains_of_a_member_go_before_another_joins() {
@@ -153,8 +153,14 @@ fn kept_and_restored_claims_stay_and_nobody_joins_with_them() {
     assert!(why.contains("claim data-e-2 of a member that left is kept"), "{why}");
     // The claim was restored under the name of a future member, and does not belong to one that left.
     let mut world = World::grown(1);
-    let restored =
-        VolumeClaim { name: "data-e-1".into(), uid: "restored".into(), created: 1, terminating: false, lost: false };
+    let restored = VolumeClaim {
+        name: "data-e-1".into(),
+        uid: "restored".into(),
+        created: 1,
+        terminating: false,
+        lost: false,
+        size: ClaimSize::default(),
+    };
     world.claims.insert(1, restored);
     for delete in [true, false] {
         (world.target.size, world.target.delete_claims) = (3, delete);

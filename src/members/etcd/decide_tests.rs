@@ -5,7 +5,7 @@ use super::decide::{NOBODY, decide};
 use super::state::{Call, ClusterState, EtcdAction, EtcdLatch, EtcdStep, InitialCluster};
 use super::world_tests::{CLUSTER, Fate, World};
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Exit, Mode, PodPhase, VolumeClaim, Workload};
+use crate::members::workload::{ClaimSize, Exit, Mode, PodPhase, VolumeClaim, Workload};
 
 pub(super) fn call(step: EtcdStep) -> Call {
     match step {
@@ -136,7 +136,14 @@ fn claims_that_are_going_are_waited_for() {
     let mut world = World::new(1);
     world.claims.insert(
         0,
-        VolumeClaim { name: "data-e-0".into(), uid: "1".into(), created: 0, terminating: true, lost: false },
+        VolumeClaim {
+            name: "data-e-0".into(),
+            uid: "1".into(),
+            created: 0,
+            terminating: true,
+            lost: false,
+            size: ClaimSize::default(),
+        },
     );
     assert!(waits(&world.decide()));
 }

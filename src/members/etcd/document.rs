@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::state::{Defragmentation, EtcdSettings, NoSpace, Version};
 use crate::kind::duration;
 use crate::members::url::Pattern;
+use crate::object::quantity;
 
 /// Label of the `ConfigMap` that members without data start from. Its value is the name of the release.
 pub const LABEL: &str = names::INITIAL_CLUSTER;
@@ -114,11 +115,7 @@ fn defragmentation(raw: RawDefragmentation) -> Result<Defragmentation, String> {
 /// Parses a number of bytes: a number, or a text such as `100Mi`.
 fn bytes(at: &str, value: &Value) -> Result<u64, String> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let units = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("", 0)];
-    let (number, shift) =
-        units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift))).unwrap_or((&text, 0));
-    let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    number.ok_or_else(|| format!("{at} is not a number of bytes, such as 100Mi"))
+    quantity::bytes(&text).ok_or_else(|| format!("{at} is not a number of bytes, such as 100Mi"))
 }
 
 #[cfg(test)]

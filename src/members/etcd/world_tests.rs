@@ -10,7 +10,7 @@ use super::state::{
 };
 use crate::members::driver::MemberStep;
 use crate::members::url::Pattern;
-use crate::members::workload::{Exit, Mode, Pod, PodPhase, VolumeClaim, Workload, WorkloadTarget};
+use crate::members::workload::{ClaimSize, Exit, Mode, Pod, PodPhase, VolumeClaim, Workload, WorkloadTarget};
 
 pub(super) const CLUSTER: u64 = 0xc1;
 
@@ -253,6 +253,7 @@ impl World {
         }
         match step {
             MemberStep::LabelPod { .. } => unreachable!("members of etcd have no roles"),
+            MemberStep::EnlargeClaim(_) => unreachable!("a driver enlarges no claim"),
             MemberStep::ActThen { .. } => unreachable!("it was taken apart"),
             // The user does what the message asks for.
             MemberStep::Stop { reason: "OrphanedVolumes", .. } if self.latch.bootstrapped => {
@@ -455,7 +456,17 @@ impl World {
             if !self.claims.contains_key(&k) {
                 let uid = format!("claim-{k}-{}", self.fresh()).into();
                 let name = format!("data-e-{k}").into();
-                self.claims.insert(k, VolumeClaim { name, uid, created: self.now, terminating: false, lost: false });
+                self.claims.insert(
+                    k,
+                    VolumeClaim {
+                        name,
+                        uid,
+                        created: self.now,
+                        terminating: false,
+                        lost: false,
+                        size: ClaimSize::default(),
+                    },
+                );
             }
             if !self.pods.contains_key(&k) {
                 let uid = format!("pod-{k}-{}", self.fresh()).into();

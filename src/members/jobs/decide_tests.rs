@@ -9,7 +9,7 @@ use super::{
 };
 use crate::members::document::{ScaleEvent, ScaleHook};
 use crate::members::driver::MemberStep;
-use crate::members::workload::{Mode, Move, MoveKind, Pod, VolumeClaim, Workload, WorkloadTarget};
+use crate::members::workload::{ClaimSize, Mode, Move, MoveKind, Pod, VolumeClaim, Workload, WorkloadTarget};
 
 const NOW: i64 = 1_000;
 
@@ -29,7 +29,14 @@ fn pod(ordinal: u32) -> Pod {
 
 fn claim(ordinal: u32, terminating: bool) -> VolumeClaim {
     let name = format!("data-db-{ordinal}");
-    VolumeClaim { uid: format!("u-{name}").into(), name: name.as_str().into(), created: 1, terminating, lost: false }
+    VolumeClaim {
+        uid: format!("u-{name}").into(),
+        name: name.as_str().into(),
+        created: 1,
+        terminating,
+        lost: false,
+        size: ClaimSize::default(),
+    }
 }
 
 impl World {

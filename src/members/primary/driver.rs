@@ -17,7 +17,7 @@ use super::state::{
     Refused, RequestResult, Roles,
 };
 use crate::agent::client::MAX_NAME;
-use crate::agent::contract::{At, MemberState, Role, Verb};
+use crate::agent::contract::{At, MemberState, Role, Verb, VolumeSpace};
 use crate::members::driver::{
     ActionOutcome, Connection, CreatedObjects, DriverEvent, DriverNeeds, DriverProfile, Happened, MemberDriver,
     NeededSecret, RestPeriod, Shown, Sight,
@@ -200,6 +200,10 @@ impl MemberDriver for Primary {
 
     fn sight(&self, workload: &Workload, seen: &ObservedPrimary, latch: &PrimaryLatch) -> Option<Sight> {
         Some(sight(&self.settings, workload, seen, latch))
+    }
+
+    fn volumes(&self, seen: &ObservedPrimary) -> BTreeMap<u32, VolumeSpace> {
+        seen.answers.iter().filter_map(|(ordinal, state)| Some((*ordinal, state.volume?))).collect()
     }
 
     fn events(&self, happened: Happened<'_, PrimaryAction, PrimaryFacts>) -> Vec<DriverEvent> {

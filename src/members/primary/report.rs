@@ -103,7 +103,8 @@ pub fn sight(
         let role = answer.map_or("Unknown", |answer| role(held.ordinal == Some(k), answer));
         let lag = answer.and_then(|answer| answer.lag).filter(|_| role == "Replica");
         let waiting = answer.filter(|_| role == "Primary").map(|answer| answer.waiting);
-        MemberSight { pod: format!("{}-{k}", workload.name), role, answers: answer.is_some(), lag, waiting }
+        let (pod, volume) = (format!("{}-{k}", workload.name), answer.and_then(|answer| answer.volume));
+        MemberSight { pod, role, answers: answer.is_some(), lag, waiting, volume }
     });
     Sight {
         safe: (workload.replicas > 1).then_some(safe),

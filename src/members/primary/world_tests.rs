@@ -13,7 +13,7 @@ use crate::agent::contract::{At, MemberState, Role, Verb};
 use crate::agent::position::Position;
 use crate::members::driver::MemberStep;
 use crate::members::url::Pattern;
-use crate::members::workload::{Pod, VolumeClaim, Workload, WorkloadTarget};
+use crate::members::workload::{ClaimSize, Pod, VolumeClaim, Workload, WorkloadTarget};
 
 /// A step in few words.
 fn brief(step: &PrimaryStep) -> String {
@@ -230,6 +230,7 @@ impl World {
             created: 1,
             terminating: self.ending.contains(k),
             lost: self.lost.contains(k),
+            size: ClaimSize::default(),
         };
         Workload {
             pods: self.pods.clone(),

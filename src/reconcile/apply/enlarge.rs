@@ -5,14 +5,15 @@ use serde_json::{Value, json};
 use crate::cluster::client::{Cluster, describe};
 use crate::cluster::discovery::Resource;
 use crate::cluster::error::ApiError;
-use crate::object::{Gvk, ObjectId, metadata};
+use crate::names;
+use crate::object::{Gvk, ObjectId, metadata, quantity};
 
 /// The API server's message about a claim whose class does not allow it (the admission plugin
 /// `PersistentVolumeClaimResize`).
 const NOT_RESIZED: &str = "only dynamically provisioned pvc can be resized";
 
 /// Gives the claims of a StatefulSet their new sizes, by the names of their templates. Steps that were done before an
-/// interruption are repeated, and change nothing. The error names the first claim that cannot be made larger.
+/// interruption are repeated, and change nothing. A claim that has grown by itself, and is larger, stays so. The error names the first claim that cannot be made larger.
 pub async fn enlarge(
     cluster: &Cluster,
     set: &ObjectId,
@@ -29,7 +30,10 @@ pub async fn enlarge(
             let id = ObjectId { gvk: gvk.clone(), namespace: set.namespace.clone(), name: name.as_str().into() };
             let Some(claim) = cluster.get(&claims, &id).await? else { continue };
             let has = claim.pointer("/spec/resources/requests/storage").and_then(Value::as_str);
-            if has == Some(size) || metadata(&claim).get("deletionTimestamp").is_some() {
+            let annotations = metadata(&claim).get("annotations");
+            let has_grown = annotations.is_some_and(|all| all.get(names::GROWN).is_some());
+            let is_larger = has.and_then(quantity::bytes) > quantity::bytes(size);
+            if has == Some(size) || metadata(&claim).get("deletionTimestamp").is_some() || has_grown && is_larger {
                 continue;
             }
             let patch = json!({"spec": {"resources": {"requests": {"storage": size}}}});

@@ -5,16 +5,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::read::core;
 use crate::cluster::cr::{Cr, CrObject};
 use crate::cluster::discovery::Resource;
+use crate::cluster::error::ApiError;
 use crate::members::document::{Members, OnOrphan, OnRemove, Set};
 use crate::members::driver::{ActionOutcome, DriverEvent, Happened, MemberStep};
 use crate::members::drivers::{AnyDriver, Connected, Unknown};
+use crate::members::growth::LargerClaim;
 use crate::members::operator::Operator;
 use crate::members::progress::{self, Doing};
 use crate::members::workload::{Latch, Mode, REPLACED, Workload, WorkloadTarget};
 use crate::names;
-use crate::object::{Gvk, ObjectId};
+use crate::object::ObjectId;
 use crate::plan::Desired;
 use crate::plan::situation::Situation;
 use crate::reconcile::address::cr_id;
@@ -121,7 +124,7 @@ impl SetPass<'_> {
     ) -> Result<((Doing, Option<Duration>), Latch), Error> {
         let mut latch = self.latch.clone();
         let name = &self.set.target;
-        let pods = || Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
+        let pods = || core("Pod", "pods");
         let did = |what: String| (Doing::Done(what), Some(Duration::ZERO));
         let acts = matches!(step, MemberStep::Act(_) | MemberStep::Stop { .. });
         if acts && self.latches_alone() && !self.is_current().await? {
@@ -175,12 +178,9 @@ impl SetPass<'_> {
                     did(note)
                 }
             },
+            MemberStep::EnlargeClaim(claim) => self.enlarge(&claim).await?,
             MemberStep::DeleteClaim { name, uid } => {
-                let claims = Resource {
-                    gvk: Gvk::new("", "v1", "PersistentVolumeClaim"),
-                    plural: "persistentvolumeclaims".into(),
-                    namespaced: true,
-                };
+                let claims = core("PersistentVolumeClaim", "persistentvolumeclaims");
                 let id = self.id(&claims, &name);
                 self.observed.cluster.delete(&claims, &id, Some(&uid), false).await?;
                 let note = format!(
@@ -220,6 +220,41 @@ impl SetPass<'_> {
             }
         };
         Ok((done, latch))
+    }
+
+    /// Requests a larger volume.
+    async fn enlarge(&self, claim: &LargerClaim) -> Result<(Doing, Option<Duration>), Error> {
+        let claims = core("PersistentVolumeClaim", "persistentvolumeclaims");
+        let LargerClaim { name, uid, size, why } = claim;
+        let at = jiff::Timestamp::from_second(self.observed.facts.now).unwrap_or_default().to_string();
+        let patch = json!({"metadata": {"uid": uid, "annotations": {names::GROWN: at}},
+            "spec": {"resources": {"requests": {"storage": size}}}});
+        let id = self.id(&claims, name);
+        let send = |patch| self.observed.cluster.merge::<Value>(&claims, &id, patch, None);
+        let text = |note: &str| format!("StatefulSet {}: {note}", self.set.target);
+        let refused = match send(&patch).await {
+            Ok(_) => None,
+            Err(error) if error.is_not_found() || error.is_conflict() => {
+                return Ok((Doing::Waiting(format!("claim {name}, which changed")), Some(STALE)));
+            }
+            Err(error @ ApiError::Refused { code: 403 | 422, .. }) => Some(error),
+            Err(error) => return Err(error.into()),
+        };
+        let note = match refused {
+            None => {
+                let note = format!("claim {name} is given {size}, because {why}");
+                event(self.observed, self.ctx, false, "VolumeEnlarged", text(&note));
+                note
+            }
+            // The members work. The claim remembers when it was tried.
+            Some(error) => {
+                let note = format!("{why}, but claim {name} cannot be given {size}: {error}");
+                event(self.observed, self.ctx, true, "VolumeNotEnlarged", text(&note));
+                send(&json!({"metadata": patch["metadata"]})).await?;
+                note
+            }
+        };
+        Ok((Doing::Done(note), Some(Duration::ZERO)))
     }
 
     /// Gives a pod its role.

@@ -92,7 +92,7 @@ pub async fn read_workload(
         let name = text(object, "/metadata/name");
         for template in &templates {
             if let Some(ordinal) = ordinal(name, template, &set.target) {
-                workload.claims.entry(ordinal).or_default().push(claim(object));
+                workload.claims.entry(ordinal).or_default().push(claim(object, template));
             }
         }
     }
@@ -109,7 +109,7 @@ pub async fn read_workload(
                 name: name.into(),
             };
             if !known && let Some(object) = observed.cluster.get(&claim_list, &id).await? {
-                workload.claims.entry(ordinal).or_default().push(claim(&object));
+                workload.claims.entry(ordinal).or_default().push(claim(&object, template));
             }
         }
     }

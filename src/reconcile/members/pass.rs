@@ -15,6 +15,7 @@ use crate::mask::{Secrets, Text};
 use crate::members::document::{Members, ScaleHook, Set};
 use crate::members::driver::{Connection, DriverNeeds, Happened, MemberStep, RestPeriod, Shown};
 use crate::members::drivers::{AnyDriver, Connected, Unknown};
+use crate::members::growth::VolumeGrowth;
 use crate::members::progress::Doing;
 use crate::members::workload::{Latch, Mode, Workload, WorkloadTarget};
 use crate::reconcile::context::Context;
@@ -101,7 +102,9 @@ pub async fn pass_over(one: &SetPass<'_>, driver: &dyn AnyDriver) -> Result<Pass
     {
         let (target, latch, operator) = (one.target(), passed.latch.clone(), operator.at_rest());
         let facts = facts(profile.facts, passed.report.as_ref());
-        let rest = Rest { driver, operator, workload, target, latch, noted, facts, names: profile.facts, period };
+        let growth = set.grow.clone();
+        let rest =
+            Rest { driver, operator, workload, target, latch, growth, noted, facts, names: profile.facts, period };
         ctx.watching.members.attend(&observed.key, &set.name, rest.watched());
     }
     Ok(passed)
@@ -177,7 +180,8 @@ async fn steps(
     let (now, target) = (pass.observed.facts.now, pass.target());
     let (mut workload, mut latch) = (pass.workload.clone(), pass.latch.clone());
     let mut seen = driver.observe(&workload, &latch, operator).await;
-    let mut step = driver.decide(&workload, &seen, &target, &latch, now);
+    let growth = pass.set.grow.as_ref();
+    let mut step = next_step(driver, growth, &workload, &seen, &target, &latch, now);
     let quiet = matches!(step, MemberStep::Quiet);
     let mut left = most;
     loop {
@@ -201,11 +205,28 @@ async fn steps(
             pod.role = role.map(Into::into);
         }
         seen = driver.observe(&workload, &latch, operator).await;
-        step = driver.decide(&workload, &seen, &target, &latch, now);
+        step = next_step(driver, growth, &workload, &seen, &target, &latch, now);
         if !is_brief(&step) {
             return Ok(Stepped { passed, workload, seen, quiet });
         }
     }
+}
+
+/// The step of the driver. If it has nothing to do, or waits, which may be for room, a volume can grow.
+fn next_step(
+    driver: &dyn Connected,
+    growth: Option<&VolumeGrowth>,
+    workload: &Workload,
+    seen: &Unknown,
+    target: &WorkloadTarget,
+    latch: &Latch,
+    now: i64,
+) -> MemberStep<Unknown> {
+    let step = driver.decide(workload, seen, target, latch, now);
+    let is_free = matches!(step, MemberStep::Quiet | MemberStep::Wait { .. } | MemberStep::Stop { .. });
+    let grows = is_free && !target.asleep && matches!(target.mode, Mode::Run | Mode::Keep);
+    let larger = growth.filter(|_| grows).and_then(|growth| growth.next(workload, &driver.volumes(seen), now));
+    larger.map_or(step, MemberStep::EnlargeClaim)
 }
 
 /// Whether another step may follow in the same pass: it changes nothing of the StatefulSet, and its pods and claims.
@@ -235,6 +256,7 @@ struct Rest {
     workload: Workload,
     target: WorkloadTarget,
     latch: Latch,
+    growth: Option<VolumeGrowth>,
     noted: Noted,
     /// The facts that the status of the release can show, as the last pass saw them.
     facts: Vec<Value>,
@@ -278,6 +300,7 @@ impl Rest {
             return false;
         }
         let now = jiff::Timestamp::now().as_second();
-        matches!(self.driver.decide(&self.workload, &seen, &self.target, &self.latch, now), MemberStep::Quiet)
+        let (driver, growth) = (&*self.driver, self.growth.as_ref());
+        matches!(next_step(driver, growth, &self.workload, &seen, &self.target, &self.latch, now), MemberStep::Quiet)
     }
 }

@@ -6,10 +6,11 @@ use crate::cluster::discovery::Resource;
 use crate::cluster::readiness::pod_reason;
 use crate::mask::Text;
 use crate::members::url::takes_tls;
-use crate::members::workload::{Exit, Pod, PodPhase, VolumeClaim};
+use crate::members::workload::{ClaimSize, Exit, Pod, PodPhase, VolumeClaim};
 use crate::names;
 use crate::object::Gvk;
 use crate::object::conditions::Conditions;
+use crate::object::quantity;
 
 pub fn core(kind: &str, plural: &str) -> Resource {
     Resource { gvk: Gvk::new("", "v1", kind), plural: plural.into(), namespaced: true }
@@ -65,23 +66,31 @@ pub fn pod(object: &Value, shown: impl Fn(&Text) -> String) -> Pod {
         restarts: u32::try_from(restarts).unwrap_or(u32::MAX),
         exit,
         reason: if ready { "".into() } else { pod_reason(object).map(|text| shown(&text)).unwrap_or_default().into() },
-        role: object.pointer(&role_pointer()).and_then(Value::as_str).map(Into::into),
+        role: object.pointer(&escaped("labels", names::MEMBER_ROLE)).and_then(Value::as_str).map(Into::into),
         secure: takes_tls(object),
     }
 }
 
-/// Where a pod has the label with its role.
-fn role_pointer() -> String {
-    format!("/metadata/labels/{}", names::MEMBER_ROLE.replace('/', "~1"))
+/// The pointer to a label or an annotation.
+fn escaped(field: &str, name: &str) -> String {
+    format!("/metadata/{field}/{}", name.replace('/', "~1"))
 }
 
-pub fn claim(object: &Value) -> VolumeClaim {
+/// A claim of a template.
+pub fn claim(object: &Value, template: &str) -> VolumeClaim {
+    let bytes = |pointer: &str| quantity::bytes(text(object, pointer)).unwrap_or(0);
     VolumeClaim {
         name: text(object, "/metadata/name").into(),
         uid: text(object, "/metadata/uid").into(),
         created: seconds(object, "/metadata/creationTimestamp"),
         terminating: object.pointer("/metadata/deletionTimestamp").is_some(),
         lost: text(object, "/status/phase") == "Lost",
+        size: ClaimSize {
+            template: template.into(),
+            requested: bytes("/spec/resources/requests/storage"),
+            capacity: bytes("/status/capacity/storage"),
+            grown: text(object, &escaped("annotations", names::GROWN)).parse().ok().map(jiff::Timestamp::as_second),
+        },
     }
 }
 

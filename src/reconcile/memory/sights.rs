@@ -35,7 +35,13 @@ impl PerRelease<BTreeMap<String, Sight>> {
                     pod: member.pod.clone(),
                     role: member.role,
                 };
-                DatabaseMember { labels, answers: member.answers, lag: member.lag, waiting: member.waiting }
+                DatabaseMember {
+                    labels,
+                    answers: member.answers,
+                    lag: member.lag,
+                    waiting: member.waiting,
+                    volume: member.volume,
+                }
             });
             DatabaseSight {
                 members: members.collect(),

@@ -14,7 +14,7 @@ use crate::cluster::cache::ReleaseKey;
 use crate::cluster::watch::{Sink, watch};
 use crate::mask::Text;
 use crate::object::conditions::Conditions;
-use crate::reconcile::members::read::{pod, text};
+use crate::reconcile::members::read::{claim, pod, text};
 use crate::reconcile::panics::caught;
 use crate::reconcile::shared::Shared;
 use crate::release::digest::Hasher;
@@ -137,8 +137,8 @@ fn digest(object: &Value) -> String {
     for condition in Conditions::of_object(object).iter() {
         hasher.text(condition.name()).text(condition.status());
     }
-    let what = pod(object, Text::whole);
-    hasher.text(format!("{:?} {:?}", what, text(object, "/status/phase")));
+    let (what, size) = (pod(object, Text::whole), claim(object, "").size);
+    hasher.text(format!("{what:?} {size:?} {:?}", text(object, "/status/phase")));
     hasher.json(object.get("data").unwrap_or(&Value::Null));
     hasher.finish_short(16)
 }

@@ -209,7 +209,7 @@ async fn steer(work: Work<'_>) -> Result<(), String> {
     let (mut verified, mut began) = (None::<Verified>, None::<Instant>);
     let (mut said, mut at, mut before) = (String::new(), None::<Instant>, None::<Gtids>);
     loop {
-        // The follower cannot go on while what it has applied is borrowed, so the answer comes first.
+        // The follower cannot continue while what it has applied is borrowed, so the answer comes first.
         let now = written(from).await?;
         let left = behind(&follower.applied.borrow(), &now);
         let few = FEW.max(10 * before.replace(now.clone()).map_or(0, |before| behind(&before, &now)));
