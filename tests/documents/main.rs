@@ -286,6 +286,7 @@ fn the_pages_about_values_and_objects_can_be_followed() {
         "docs/how-to/rights.md",
         "docs/how-to/day-two.md",
         "docs/how-to/sleep.md",
+        "docs/how-to/look-at-releases.md",
     ]);
 }
 
