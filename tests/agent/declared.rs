@@ -39,7 +39,7 @@ impl Folder {
     }
 
     /// Replaces the file as a whole.
-    fn declare(&self, accounts: &Value) {
+    pub fn declare(&self, accounts: &Value) {
         fs::write(self.0.join("new"), accounts.to_string()).unwrap();
         fs::rename(self.0.join("new"), self.0.join("accounts.json")).unwrap();
     }

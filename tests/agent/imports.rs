@@ -212,7 +212,7 @@ async fn a_running_database_comes_under_load_and_nothing_is_lost() {
     if is_mysql() {
         return;
     }
-    let (cluster, _folder) = Folder::of(2, &json!({"import": true})).await;
+    let (cluster, folder) = Folder::of(2, &json!({"import": true})).await;
     let mut source = Source::start(&cluster, &["--event-scheduler=ON"]).await;
     source.run(&SCHEMA).await;
     let writers = Writers::start(&[reached(&source.address, "writer", "writes")], 4).await;
@@ -288,6 +288,16 @@ async fn a_running_database_comes_under_load_and_nothing_is_lost() {
     Conn::new(reached(&to.address.to_string(), "late", "comes")).await.unwrap();
     // It does not begin again.
     Running::of(source.import(to, &["--cut-over"])).ends(PATIENCE, to).await;
+    // Without the import, the administrator cannot replay a binary log.
+    let replays = "SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'BINLOG REPLAY'";
+    let replays = format!("{replays} AND GRANTEE LIKE '_admin%'");
+    assert_eq!(numbers(&to.options(), &replays).await, [1]);
+    folder.declare(&json!({}));
+    let since = Instant::now();
+    while numbers(&to.options(), &replays).await != [0] {
+        assert!(since.elapsed() < PATIENCE, "the privilege of the import stays");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
