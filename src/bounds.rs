@@ -91,7 +91,7 @@ pub const SCHEMA_DOCUMENT: Bounds = Bounds { bytes: 4 << 20, values: 400_000, de
 pub const WATCHES: Bounds = Bounds { bytes: 1 << 20, values: 100_000, depth: 64 };
 
 /// The limit that a text reaches, or why it cannot be read, as a sentence.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BoundsError {
     /// The text is too long.
     #[error("it has {found} bytes; the limit is {limit}")]
@@ -119,22 +119,18 @@ impl From<BoundsError> for String {
 }
 
 impl Bounds {
-    /// Whether a text is short enough. The error is a sentence.
-    pub fn text(&self, text: &[u8]) -> Result<(), String> {
-        Ok(self.length(text)?)
-    }
-
-    fn length(&self, text: &[u8]) -> Result<(), BoundsError> {
+    /// Whether a text is short enough.
+    pub fn text(&self, text: &[u8]) -> Result<(), BoundsError> {
         let (found, limit) = (text.len(), self.bytes);
         if found > limit && !harm::is_unlimited() { Err(BoundsError::Bytes { found, limit }) } else { Ok(()) }
     }
 
     /// Whether JSON is small enough. The text shows it, before anything is allocated.
     pub fn fits(&self, text: &str) -> Result<(), BoundsError> {
-        self.length(text.as_bytes())?;
+        self.text(text.as_bytes())?;
         let mut measure = Measure::default();
         measure.read(text.as_bytes());
-        self.check(measure.values + 1, measure.deepest)
+        self.measured(&measure)
     }
 
     /// Reads JSON that [fits](Self::fits).
@@ -161,7 +157,7 @@ impl Bounds {
 
     /// Reads YAML in another way, whatever it becomes.
     pub fn within<T, E: From<BoundsError>>(&self, text: &[u8], read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        self.length(text)?;
+        self.text(text)?;
         // A node counts when it is read, and again when an alias repeats it.
         let memory = (!harm::is_unlimited()).then_some(budget::nodes(self.values));
         let mut budget = Budget::new(Limits { memory, ..Limits::default() });
@@ -170,8 +166,8 @@ impl Bounds {
     }
 
     /// Checks JSON that was measured up to here.
-    pub fn measured(&self, measure: &Measure) -> Result<(), String> {
-        Ok(self.check(measure.values + 1, measure.deepest)?)
+    pub fn measured(&self, measure: &Measure) -> Result<(), BoundsError> {
+        self.check(measure.values + 1, measure.deepest)
     }
 
     /// Checks a value that was already read.
@@ -205,9 +201,9 @@ pub fn why(error: &impl Display, otherwise: &str) -> String {
 }
 
 /// Whether a text that is one word is short enough.
-pub fn word(text: &str) -> Result<(), String> {
+pub fn word(text: &str) -> Result<(), BoundsError> {
     let (found, limit) = (text.len(), WORD);
-    if found > limit { Err(BoundsError::Bytes { found, limit }.into()) } else { Ok(()) }
+    if found > limit { Err(BoundsError::Bytes { found, limit }) } else { Ok(()) }
 }
 
 /// How many values JSON has and how deep it nests, estimated from its text: rather too many than too few. The text can be read in pieces.

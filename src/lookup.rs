@@ -11,7 +11,7 @@ use crate::cluster::client::{Cluster, describe};
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::error::ApiError;
 use crate::host::System;
-use crate::kind::placement::Place;
+use crate::kind::placement::{Place, PlacementError};
 use crate::object::{Gvk, ObjectId};
 use crate::release::lookups;
 use crate::release::lookups::Lookups;
@@ -27,7 +27,7 @@ const STOP: Duration = Duration::from_millis(100);
 /// Called for each Secret.
 type Told = Box<dyn Fn(&serde_json::Map<String, Json>) + Send + Sync>;
 /// Checks whether an object may be looked up. The error says why not.
-type Bound = Box<dyn Fn(&Gvk, Place<'_>, &str) -> Result<(), String> + Send + Sync>;
+type Bound = Box<dyn Fn(&Gvk, Place<'_>, &str) -> Result<(), PlacementError> + Send + Sync>;
 /// Whether an object is the release's own.
 type IsOwn = Box<dyn Fn(&Json) -> bool + Send + Sync>;
 
@@ -67,14 +67,14 @@ impl ClusterHost {
     #[must_use]
     pub fn bounded(
         mut self,
-        bound: impl Fn(&Gvk, Place<'_>, &str) -> Result<(), String> + Send + Sync + 'static,
+        bound: impl Fn(&Gvk, Place<'_>, &str) -> Result<(), PlacementError> + Send + Sync + 'static,
     ) -> Self {
         self.bound = Some(Box::new(bound));
         self
     }
 
     /// Checks whether an object may be looked up. A kind that the API server does not serve has no objects.
-    async fn check(&self, id: &ObjectId) -> Result<(), String> {
+    async fn check(&self, id: &ObjectId) -> Result<(), PlacementError> {
         let Some(bound) = &self.bound else { return Ok(()) };
         let Ok(Some(resource)) = self.discovery.resolve(&id.gvk).await else { return Ok(()) };
         let place = match &id.namespace {
@@ -205,7 +205,7 @@ impl Host for ClusterHost {
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty()).map(Into::into);
         let id = ObjectId { gvk: Gvk::new(group, version, kind), namespace, name: name.into() };
         if let Err(refused) = self.runtime.block_on(self.check(&id)) {
-            return Err(refused.into());
+            return Err(refused.to_string().into());
         }
         match self.runtime.block_on(unless_stopped(find(&self.cluster, &self.discovery, id.clone())))? {
             Ok((id, found)) => {

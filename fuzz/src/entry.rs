@@ -309,8 +309,8 @@ pub fn notice(data: &[u8]) {
 }
 
 /// A message stands in conditions and events.
-fn assert_short(message: Option<String>) {
-    if let Some(message) = message {
+fn assert_short(message: Option<impl ToString>) {
+    if let Some(message) = message.map(|message| message.to_string()) {
         assert!(message.len() < 8192, "{} bytes: {}", message.len(), &message[..100]);
     }
 }

@@ -15,10 +15,11 @@ use serde_json::{Map, Value, json};
 
 use crate::chart::Chart;
 use crate::crd::{Names, Scope};
-use crate::kind::watches::{self, FIELDS};
+use crate::kind::watches::{self, FIELDS, WatchesError};
 use crate::kind::{ChartRef, Kind, Proof};
 use crate::names;
 use crate::object::Gvk;
+use crate::object::field_error::FieldError;
 use crate::template::version::Version;
 pub use own::definition;
 pub use status::{DefinitionReason, DefinitionReport, permitted, status};
@@ -167,20 +168,26 @@ impl Spec {
     ///
     /// # Errors
     /// The field that is wrong, and its allowed values.
-    pub fn read(object: &Value) -> Result<Self, String> {
+    pub fn read(object: &Value) -> Result<Self, FieldError> {
         let spec = object.get("spec").cloned().unwrap_or(Value::Null);
-        serde_json::from_value(spec).map_err(|e| format!("spec: {e}"))
+        serde_json::from_value(spec).map_err(FieldError::within("spec"))
     }
 
     /// Where the chart is.
     ///
     /// # Errors
     /// If there is not exactly one place, or a digest for a chart that is not fetched.
-    pub fn place(&self, base: &Path) -> Result<ChartPlace, String> {
+    pub fn place(&self, base: &Path) -> Result<ChartPlace, FieldError> {
+        self.chart_place(base).map_err(FieldError::below("spec.chart"))
+    }
+
+    /// The fields of errors are those of the chart.
+    fn chart_place(&self, base: &Path) -> Result<ChartPlace, FieldError> {
         let ChartSource { path, url, repository, name, version, credentials, keyring, config_map, digest } =
             &self.chart;
-        let proof = || watches::digest(digest.as_deref()).map_err(|why| format!("spec.chart.{why}"));
-        let only = |field: &str, of: &str| Err(format!("spec.chart.{field}: it is only for an archive from {of}"));
+        let proof = || watches::digest(digest.as_deref());
+        let only =
+            |field: &str, of: &str| Err(FieldError::within(field)(format!("it is only for an archive from {of}")));
         if repository.is_none() && (name.is_some() || version.is_some()) {
             return only(if name.is_some() { "name" } else { "version" }, "a repository");
         }
@@ -190,14 +197,13 @@ impl Spec {
         if let (Some(_), Some(server)) = (credentials, url.as_ref().or(repository.as_ref()))
             && server.starts_with("http://")
         {
-            return Err(
-                "spec.chart.credentials: http:// sends them unencrypted over the network; use https://".to_owned()
-            );
+            let why = "http:// sends them unencrypted over the network; use https://";
+            return Err(FieldError::within("credentials")(why));
         }
         if path.is_some() && digest.is_some() {
             return only("digest", "elsewhere (url, repository, configMap)");
         }
-        let fetched = |chart: &str, repository: &str, version: &str| -> Result<ChartPlace, String> {
+        let fetched = |chart: &str, repository: &str, version: &str| -> Result<ChartPlace, FieldError> {
             Ok(ChartPlace::Fetched(Fetched {
                 chart: chart.to_owned(),
                 repository: repository.to_owned(),
@@ -212,27 +218,27 @@ impl Spec {
             (Some(path), None, None, None) => Ok(ChartPlace::Path(base.join(path))),
             (None, Some(url), None, None) => {
                 let ChartRef::Link(link) = ChartRef::parse(url, base) else {
-                    return Err(format!("spec.chart.url: {url:?} must begin with oci:// or https://"));
+                    let form = "must begin with oci:// or https://";
+                    return Err(FieldError::clause(format!("url: {url:?}"), form));
                 };
                 fetched(&link, "", "")
             }
             (None, None, Some(repository), None) => {
                 if !repository.starts_with("https://") && !repository.starts_with("http://") {
-                    return Err(format!(
-                        "spec.chart.repository: {repository:?} does not begin with https://; for oci:// give url"
-                    ));
+                    let form = "does not begin with https://; for oci:// give url";
+                    return Err(FieldError::clause(format!("repository: {repository:?}"), form));
                 }
                 let (Some(name), Some(version)) = (name, version) else {
                     let missing = if name.is_none() { "name" } else { "version" };
-                    return Err(format!("spec.chart.{missing} is missing: a repository has many charts"));
+                    return Err(FieldError::clause(missing, "is missing: a repository has many charts"));
                 };
                 // A range would mean another chart tomorrow.
                 if Version::parse(version).is_err() {
-                    return Err(format!("spec.chart.version: {version:?} is not one version, such as 1.4.0"));
+                    return Err(FieldError::is_not(format!("version: {version:?}"), "one version, such as 1.4.0"));
                 }
                 fetched(name, repository, version)
             }
-            _ => Err("spec.chart: give one of path, url, repository and configMap".to_owned()),
+            _ => Err("give one of path, url, repository and configMap".into()),
         }
     }
 
@@ -240,7 +246,7 @@ impl Spec {
     ///
     /// # Errors
     /// If neither the definition nor the chart names a group.
-    pub fn names(&self, chart: &Chart) -> Result<Names, String> {
+    pub fn names(&self, chart: &Chart) -> Result<Names, FieldError> {
         let mut names = Names::of_chart(chart);
         let Named { group, version, kind, plural, scope } = &self.names;
         names.scope = match scope {
@@ -257,10 +263,8 @@ impl Spec {
             }
         }
         if names.group.is_empty() {
-            return Err(format!(
-                "spec.names.group is missing, and the chart {} does not name a group",
-                chart.metadata.name
-            ));
+            let clause = format!("is missing, and the chart {} does not name a group", chart.metadata.name);
+            return Err(FieldError::clause("spec.names.group", clause));
         }
         Ok(names)
     }
@@ -269,41 +273,44 @@ impl Spec {
     ///
     /// # Errors
     /// The fault of the policy.
-    pub fn kind(&self, names: &Names, base: &Path) -> Result<Kind, String> {
+    pub fn kind(&self, names: &Names, base: &Path) -> Result<Kind, FieldError> {
         let mut entry = self.policy.clone();
         for own in ["group", "version", "kind", "chart", "digest", "keyring"] {
             if entry.contains_key(own) {
-                return Err(format!("spec.policy.{own}: it is given by spec.names and spec.chart"));
+                let field = format!("spec.policy.{own}");
+                return Err(FieldError::within(field)("it is given by spec.names and spec.chart"));
             }
         }
         let Names { group, version, kind, .. } = names;
         for (key, value) in [("group", group.as_str()), ("version", version), ("kind", kind), ("chart", ".")] {
             entry.insert(key.to_owned(), value.into());
         }
-        parsed(&json!([entry]), base)
+        parsed(&json!([entry]), base).map_err(FieldError::within("spec.policy"))
     }
 }
 
 /// Reads one entry as that of a `watches.yaml`.
-fn parsed(entries: &Value, base: &Path) -> Result<Kind, String> {
-    let said = |text: &str| text.strip_prefix("line 1: ").unwrap_or(text).to_owned();
-    let mut watches =
-        watches::parse(&entries.to_string(), base).map_err(|e| format!("spec.policy: {}", said(&e.to_string())))?;
+fn parsed(entries: &Value, base: &Path) -> Result<Kind, FieldError> {
+    let mut watches = watches::parse(&entries.to_string(), base).map_err(|error| match error {
+        WatchesError::Entry { error, .. } => error,
+        other => other.to_string().into(),
+    })?;
     if let Some(unknown) = watches.warnings.first() {
         let known: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
-        return Err(format!("spec.policy: {} (fields are {}, and switches)", said(unknown), known.join(", ")));
+        let said = unknown.strip_prefix("line 1: ").unwrap_or(unknown);
+        return Err(format!("{said} (fields are {}, and switches)", known.join(", ")).into());
     }
-    watches.kinds.pop().ok_or_else(|| "spec.policy: the entry is missing".to_owned())
+    watches.kinds.pop().ok_or_else(|| "the entry is missing".into())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ChartPlace, OnDelete, Spec};
+    use super::{ChartPlace, FieldError, OnDelete, Spec};
     use crate::chart::Chart;
     use serde_json::{Value, json};
     use std::path::Path;
 
-    fn spec(spec: &Value) -> Result<Spec, String> {
+    fn spec(spec: &Value) -> Result<Spec, FieldError> {
         Spec::read(&json!({"spec": spec}))
     }
 
@@ -367,7 +374,7 @@ mod tests {
                 let names = read.names(&Chart::default())?;
                 read.kind(&names, Path::new("/")).map(drop)
             });
-            let said = said.expect_err(&given.to_string());
+            let said = said.expect_err(&given.to_string()).to_string();
             assert!(said.contains(part), "{given}: {said}");
         }
     }

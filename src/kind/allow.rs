@@ -15,6 +15,7 @@ use super::ignore::IGNORE_DRIFT;
 use super::switches::{CRDS, PATCHES, RELEASE_NAME, TAKE_OWNERSHIP};
 use super::values_from;
 use crate::names::{CHART_VERSION, SERVICE_ACCOUNT, TARGET_NAMESPACE};
+use crate::object::field_error::FieldError;
 
 /// A switch that reaches beyond the chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,17 +136,17 @@ impl Reach {
 pub struct Allow(BTreeSet<Reach>);
 
 impl Allow {
-    /// Reads the field. The error is a sentence.
-    pub fn read(value: &Value) -> Result<Self, String> {
+    /// Reads the field.
+    pub fn read(value: &Value) -> Result<Self, FieldError> {
         let known = || Reach::ALL.map(Reach::field).join(", ");
         let items = match value {
             Value::Null => return Ok(Self::default()),
             Value::Array(items) => items,
-            _ => return Err(format!("allow must be a list of: {}", known())),
+            _ => return Err(FieldError::must_be("allow", format!("a list of: {}", known()))),
         };
         let read = |item: &Value| {
             let found = item.as_str().and_then(|text| Reach::ALL.into_iter().find(|reach| reach.field() == text));
-            found.ok_or_else(|| format!("allow: {item} must be one of {}", known()))
+            found.ok_or_else(|| FieldError::must_be(format!("allow: {item}"), format!("one of {}", known())))
         };
         items.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
@@ -245,7 +246,7 @@ mod tests {
                 "allow must be a list of: chartVersion, crds, dependsOn, ignoreDrift, patches, releaseName, serviceAccount, takeOwnership, targetNamespace, valuesFrom",
             ),
         ] {
-            assert_eq!(Allow::read(&value).unwrap_err(), expected);
+            assert_eq!(Allow::read(&value).unwrap_err().to_string(), expected);
         }
         assert_eq!(Allow::read(&json!(null)), Ok(Allow::default()));
     }

@@ -6,6 +6,7 @@ use super::depends_on::{self, Dependency};
 use super::ignore::{self, IGNORE_DRIFT, Ignore};
 use super::switches::PATCHES;
 use super::values_from::{self, ValuesFrom};
+use crate::object::field_error::FieldError;
 use crate::object::patch::{self, Patch};
 
 /// The annotations that are read here.
@@ -14,17 +15,17 @@ const NAMES: [&str; 4] = [values_from::ANNOTATION, PATCHES, IGNORE_DRIFT, depend
 /// The texts of these annotations. Reading them again gives the same result.
 pub type Texts = [Option<Box<str>>; 4];
 
-/// Their content. An error is a sentence that begins with the name of the annotation.
+/// Their content. An error begins with the name of the annotation.
 #[derive(Clone, Debug)]
 pub struct Annotations {
     /// `tillerman.dev/values-from`
-    pub sources: Result<Vec<ValuesFrom>, String>,
+    pub sources: Result<Vec<ValuesFrom>, FieldError>,
     /// `tillerman.dev/patches`
-    pub patches: Result<Vec<Patch>, String>,
+    pub patches: Result<Vec<Patch>, FieldError>,
     /// `tillerman.dev/ignore-drift`
-    pub ignored: Result<Vec<Ignore>, String>,
+    pub ignored: Result<Vec<Ignore>, FieldError>,
     /// `tillerman.dev/depends-on`
-    pub depends_on: Result<Vec<Dependency>, String>,
+    pub depends_on: Result<Vec<Dependency>, FieldError>,
 }
 
 impl Default for Annotations {
@@ -47,12 +48,14 @@ pub fn are_of(texts: &Texts, annotations: &BTreeMap<Box<str>, Box<str>>) -> bool
 impl Annotations {
     /// Reads the texts. May take some milliseconds.
     pub fn read([sources, patches, ignored, depends_on]: &Texts) -> Self {
-        fn one<T>(name: &str, text: Option<&str>, read: fn(&str) -> Result<Vec<T>, String>) -> Result<Vec<T>, String> {
-            text.map_or(Ok(Vec::new()), |text| read(text).map_err(|why| format!("annotation {name}: {why}")))
+        type Read<T> = Result<Vec<T>, FieldError>;
+        fn one<T>(name: &str, text: Option<&str>, read: fn(&str) -> Read<T>) -> Read<T> {
+            let Some(text) = text else { return Ok(Vec::new()) };
+            read(text).map_err(FieldError::within(format_args!("annotation {name}")))
         }
         Self {
             sources: one(values_from::ANNOTATION, sources.as_deref(), values_from::parse_text),
-            patches: one(PATCHES, patches.as_deref(), patch::parse_text),
+            patches: one(PATCHES, patches.as_deref(), |text| Ok(patch::parse_text(text).map_err(String::from)?)),
             ignored: one(IGNORE_DRIFT, ignored.as_deref(), ignore::parse),
             depends_on: one(depends_on::ANNOTATION, depends_on.as_deref(), depends_on::parse_text),
         }

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
 use super::duration;
+use crate::object::field_error::FieldError;
 
 /// Years to search. A schedule without a time in them, such as the 30th of February, is never due.
 const YEARS: i16 = 5;
@@ -64,9 +65,9 @@ const BOUNDS: [Bounds; 5] = [
 
 impl Cron {
     /// Reads a schedule; `zone` is a name of the tz database, empty for UTC. Errors say what is wrong, and with which field.
-    pub fn parse(text: &str, zone: &str) -> Result<Self, String> {
+    pub fn parse(text: &str, zone: &str) -> Result<Self, FieldError> {
         if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
-            return Err(format!("{text:?}: set the time zone in its own annotation"));
+            return Err(FieldError::within(format!("{text:?}"))("set the time zone in its own annotation"));
         }
         Ok(Self { times: times(text)?, zone: time_zone(zone)? })
     }
@@ -195,16 +196,16 @@ fn has(bits: u64, value: i8) -> bool {
     u32::try_from(value).is_ok_and(|value| bits & (1 << value) != 0)
 }
 
-fn time_zone(name: &str) -> Result<TimeZone, String> {
+fn time_zone(name: &str) -> Result<TimeZone, FieldError> {
     if name.is_empty() {
         return Ok(TimeZone::UTC);
     }
     // jiff ignores the case of a name, but Kubernetes does not.
     let zone = TimeZone::get(name).ok().filter(|zone| zone.iana_name() == Some(name));
-    zone.ok_or_else(|| format!("{name:?} is not a time zone; an example is Europe/Berlin"))
+    zone.ok_or_else(|| FieldError::is_not(format!("{name:?}"), "a time zone; an example is Europe/Berlin"))
 }
 
-fn times(text: &str) -> Result<Times, String> {
+fn times(text: &str) -> Result<Times, FieldError> {
     let fields = match text {
         "@yearly" | "@annually" => "0 0 1 1 *",
         "@monthly" => "0 0 1 * *",
@@ -214,19 +215,22 @@ fn times(text: &str) -> Result<Times, String> {
         _ => match text.strip_prefix("@every ") {
             Some(every) => {
                 let seconds = duration::parse(every)?.as_secs().max(1);
-                return i64::try_from(seconds).map(Times::Every).map_err(|e| e.to_string());
+                return i64::try_from(seconds).map(Times::Every).map_err(|e| e.to_string().into());
             }
-            None if text.starts_with('@') => return Err(format!("{text:?} is not a schedule; an example is @hourly")),
+            None if text.starts_with('@') => {
+                return Err(FieldError::is_not(format!("{text:?}"), "a schedule; an example is @hourly"));
+            }
             None => text,
         },
     };
     let parts: Vec<&str> = fields.split_whitespace().collect();
     let [minute, hour, day, month, weekday] = parts.as_slice() else {
-        return Err(format!("{text:?} has {} fields; a schedule has five", parts.len()));
+        let clause = format!("has {} fields; a schedule has five", parts.len());
+        return Err(FieldError::clause(format!("{text:?}"), clause));
     };
     let read = |at: usize, field: &str| {
         let bounds = &BOUNDS[at];
-        bits(field, bounds).map_err(|why| format!("{text:?}: {} {field:?}: {why}", bounds.name))
+        bits(field, bounds).map_err(FieldError::within(format!("{text:?}: {} {field:?}", bounds.name)))
     };
     let ((day, any_day), (weekday, any_weekday)) = (read(2, day)?, read(4, weekday)?);
     Ok(Times::Fields(Fields {
@@ -240,7 +244,7 @@ fn times(text: &str) -> Result<Times, String> {
 }
 
 /// The values of a field, and whether it holds all of them by a `*`.
-fn bits(field: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
+fn bits(field: &str, bounds: &Bounds) -> Result<(u64, bool), FieldError> {
     let (mut bits, mut all) = (0, false);
     for part in field.split(',').filter(|part| !part.is_empty()) {
         let (more, star) = range(part, bounds)?;
@@ -251,7 +255,7 @@ fn bits(field: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
 }
 
 /// `*`, `N`, `N-M`, each with `/STEP` or without; `N/STEP` extends to the end.
-fn range(part: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
+fn range(part: &str, bounds: &Bounds) -> Result<(u64, bool), FieldError> {
     let mut halves = part.split('/');
     let ends: Vec<&str> = halves.next().unwrap_or_default().split('-').collect();
     let star = matches!(ends[0], "*" | "?");
@@ -259,7 +263,7 @@ fn range(part: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
         _ if star => (bounds.least, bounds.most),
         [only] => (value(only, bounds)?, value(only, bounds)?),
         [first, last] => (value(first, bounds)?, value(last, bounds)?),
-        _ => return Err("a range has two ends".to_owned()),
+        _ => return Err("a range has two ends".into()),
     };
     let step = match (halves.next(), halves.next()) {
         (None, _) => 1,
@@ -269,22 +273,22 @@ fn range(part: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
             }
             number(step)?
         }
-        _ => return Err("it has more than one step".to_owned()),
+        _ => return Err("it has more than one step".into()),
     };
     if first < bounds.least || last > bounds.most {
-        return Err(format!("it goes from {} to {}", bounds.least, bounds.most));
+        return Err(format!("it goes from {} to {}", bounds.least, bounds.most).into());
     }
     if first > last {
-        return Err("it ends before it begins".to_owned());
+        return Err("it ends before it begins".into());
     }
     let Some(step) = usize::try_from(step).ok().filter(|step| *step > 0) else {
-        return Err("a step is at least 1".to_owned());
+        return Err("a step is at least 1".into());
     };
     let bits = (first..=last).step_by(step).fold(0, |bits, value| bits | 1 << value);
     Ok((bits, star && step == 1))
 }
 
-fn value(text: &str, bounds: &Bounds) -> Result<u32, String> {
+fn value(text: &str, bounds: &Bounds) -> Result<u32, FieldError> {
     let named = bounds.names.iter().position(|name| text.eq_ignore_ascii_case(name));
     match named.and_then(|at| u32::try_from(at).ok()) {
         Some(at) => Ok(bounds.least + at),
@@ -292,10 +296,10 @@ fn value(text: &str, bounds: &Bounds) -> Result<u32, String> {
     }
 }
 
-fn number(text: &str) -> Result<u32, String> {
+fn number(text: &str) -> Result<u32, FieldError> {
     // A larger number exceeds every bound. As a step it selects the first value only.
-    let number: i64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
-    u32::try_from(number.min(1 << 20)).map_err(|_| format!("{text:?} is negative"))
+    let number: i64 = text.parse().map_err(|_| FieldError::is_not(format!("{text:?}"), "a number"))?;
+    u32::try_from(number.min(1 << 20)).map_err(|_| FieldError::clause(format!("{text:?}"), "is negative"))
 }
 
 #[cfg(test)]

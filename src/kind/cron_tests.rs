@@ -52,7 +52,7 @@ fn a_refusal_names_the_field_and_what_it_may_be() {
         ("CRON_TZ=UTC * * * * *", "", r#""CRON_TZ=UTC * * * * *": set the time zone in its own annotation"#),
         ("@hourly", "europe/berlin", r#""europe/berlin" is not a time zone; an example is Europe/Berlin"#),
     ] {
-        assert_eq!(Cron::parse(text, zone).unwrap_err(), expected);
+        assert_eq!(Cron::parse(text, zone).unwrap_err().to_string(), expected);
     }
 }
 

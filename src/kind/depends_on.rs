@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use crate::bounds;
 use crate::names;
 use crate::object::Gvk;
+use crate::object::field_error::FieldError;
 use crate::object::field_path::FieldPath;
 
 pub const ANNOTATION: &str = names::DEPENDS_ON;
@@ -66,67 +67,69 @@ impl Dependency {
     }
 }
 
-/// Reads a list of dependencies; only those in `watches.yaml` may take the name from a value. The error is a sentence.
-pub fn parse(list: &Value, from_values: bool) -> Result<Vec<Dependency>, String> {
+/// Reads a list of dependencies; only those in `watches.yaml` may take the name from a value.
+pub fn parse(list: &Value, from_values: bool) -> Result<Vec<Dependency>, FieldError> {
     match list {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) if items.len() > bounds::DEPENDENCIES => {
-            Err(format!("there are more than {} dependencies", bounds::DEPENDENCIES))
+            Err(format!("there are more than {} dependencies", bounds::DEPENDENCIES).into())
         }
         Value::Array(items) => {
             let read: Vec<_> = items.iter().map(|item| parse_one(item, from_values)).collect::<Result<_, _>>()?;
             let mut together = Map::new();
             for taken in read.iter().flat_map(|dependency| &dependency.values) {
-                set(&taken.target, &Value::Null, &mut together)
-                    .map_err(|why| format!("values: {:?}: {why}", taken.target))?;
+                set(&taken.target, &Value::Null, &mut together).map_err(of_value(&taken.target))?;
             }
             Ok(read)
         }
-        _ => Err("it is not a list".to_owned()),
+        _ => Err("it is not a list".into()),
     }
 }
 
 /// Reads the annotation's text, JSON.
-pub fn parse_text(text: &str) -> Result<Vec<Dependency>, String> {
+pub fn parse_text(text: &str) -> Result<Vec<Dependency>, FieldError> {
     parse(&bounds::ANNOTATION.json(text)?, false)
 }
 
-fn parse_one(item: &Value, from_values: bool) -> Result<Dependency, String> {
+fn parse_one(item: &Value, from_values: bool) -> Result<Dependency, FieldError> {
     let item = item.as_object().ok_or("an entry is not an object")?;
     let known = ["group", "version", "kind", "name", "nameFrom", "values", "upgradeAfter"];
     if let Some(unknown) = item.keys().find(|key| !known.contains(&key.as_str())) {
-        return Err(format!("unknown field {unknown:?}; the fields are {}", known.join(", ")));
+        return Err(format!("unknown field {unknown:?}; the fields are {}", known.join(", ")).into());
     }
     let text = |key: &str| match item.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if !text.is_empty() => {
-            bounds::word(text).map_err(|why| format!("{key}: {why}"))?;
+            bounds::word(text).map_err(FieldError::within(key))?;
             Ok(Some(text.clone()))
         }
-        Some(_) => Err(format!("{key} must be a text")),
+        Some(_) => Err(FieldError::must_be(key, "a text")),
     };
     let name = match (text("name")?, text("nameFrom")?) {
         (Some(name), None) => Name::Fixed(name.into()),
         (None, Some(_)) if !from_values => {
-            return Err("nameFrom is for watches.yaml; an annotation gives the name".to_owned());
+            return Err("nameFrom is for watches.yaml; an annotation gives the name".into());
         }
-        (None, Some(path)) => Name::From(value_path(&path).map_err(|why| format!("nameFrom: {why}"))?),
-        (None, None) if from_values => return Err("an entry has neither name nor nameFrom".to_owned()),
-        (None, None) => return Err("an entry has no name".to_owned()),
-        (Some(_), Some(_)) => return Err("an entry has both name and nameFrom".to_owned()),
+        (None, Some(path)) => Name::From(value_path(&path).map_err(FieldError::within("nameFrom"))?),
+        (None, None) if from_values => return Err("an entry has neither name nor nameFrom".into()),
+        (None, None) => return Err("an entry has no name".into()),
+        (Some(_), Some(_)) => return Err("an entry has both name and nameFrom".into()),
     };
     let values = match item.get("values") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Object(values)) if values.len() > bounds::TAKEN => {
-            return Err(format!("values has more than {} entries", bounds::TAKEN));
+            return Err(format!("values has more than {} entries", bounds::TAKEN).into());
         }
-        Some(Value::Object(values)) => values.iter().map(taken).collect::<Result<_, _>>()?,
-        Some(_) => return Err("values must map paths of values to paths such as status.endpoint".to_owned()),
+        Some(Value::Object(values)) => {
+            let read = values.iter().map(|(target, source)| taken(target, source).map_err(of_value(target)));
+            read.collect::<Result<_, _>>()?
+        }
+        Some(_) => return Err("values must map paths of values to paths such as status.endpoint".into()),
     };
     let upgrade_after = match item.get("upgradeAfter") {
         None | Some(Value::Null) => false,
         Some(Value::Bool(is)) => *is,
-        Some(_) => return Err("upgradeAfter must be true or false".to_owned()),
+        Some(_) => return Err(FieldError::boolean("upgradeAfter")),
     };
     let group = text("group")?.ok_or("an entry has no group")?;
     Ok(Dependency {
@@ -139,19 +142,22 @@ fn parse_one(item: &Value, from_values: bool) -> Result<Dependency, String> {
     })
 }
 
-fn taken((target, source): (&String, &Value)) -> Result<Taken, String> {
-    let wrong = |why: &str| format!("values: {target:?}: {why}");
-    bounds::word(target).map_err(|why| wrong(&why))?;
-    // Whether it can be set at all is known without the value.
-    set(target, &Value::Null, &mut Map::new()).map_err(|why| wrong(&why))?;
-    let source = source.as_str().ok_or_else(|| wrong("it needs a path such as status.endpoint"))?;
-    let path = source.strip_prefix(STATUS).ok_or_else(|| wrong("the path must begin with status."))?;
-    let source = FieldPath::parse(&format!(".{path}")).map_err(|why| wrong(&why))?;
-    Ok(Taken { target: target.clone(), source })
+/// Names the place of a value in an error.
+fn of_value(target: &str) -> impl FnOnce(FieldError) -> FieldError {
+    FieldError::within(format!("values: {target:?}"))
 }
 
-/// Puts a value where a target says. The error is a sentence.
-pub fn set(target: &str, value: &Value, values: &mut Map<String, Value>) -> Result<(), String> {
+fn taken(target: &str, source: &Value) -> Result<Taken, FieldError> {
+    bounds::word(target)?;
+    // Whether it can be set at all is known without the value.
+    set(target, &Value::Null, &mut Map::new())?;
+    let source = source.as_str().ok_or("it needs a path such as status.endpoint")?;
+    let path = source.strip_prefix(STATUS).ok_or("the path must begin with status.")?;
+    Ok(Taken { target: target.to_owned(), source: FieldPath::parse(&format!(".{path}"))? })
+}
+
+/// Puts a value where a target says.
+pub fn set(target: &str, value: &Value, values: &mut Map<String, Value>) -> Result<(), FieldError> {
     let mut keys = vec![String::new()];
     let mut letters = target.chars();
     while let Some(letter) = letters.next() {
@@ -164,34 +170,32 @@ pub fn set(target: &str, value: &Value, values: &mut Map<String, Value>) -> Resu
         }
     }
     if keys.len() > bounds::PATH.names || keys.iter().any(String::is_empty) {
-        return Err(format!(
-            "it is not a path of a value such as database.host, with at most {} keys",
-            bounds::PATH.names
-        ));
+        let most = bounds::PATH.names;
+        return Err(format!("it is not a path of a value such as database.host, with at most {most} keys").into());
     }
     let last = keys.pop().expect("there is a first");
     let mut at = values;
     for key in keys {
         let Value::Object(inner) = at.entry(key).or_insert_with(|| Map::new().into()) else {
-            return Err("another value is set at a path above it".to_owned());
+            return Err("another value is set at a path above it".into());
         };
         at = inner;
     }
     if at.contains_key(&last) {
-        return Err("another value is there".to_owned());
+        return Err("another value is there".into());
     }
     at.insert(last, value.clone());
     Ok(())
 }
 
 /// A path of a value, with or without a dot at its beginning.
-fn value_path(path: &str) -> Result<FieldPath, String> {
+fn value_path(path: &str) -> Result<FieldPath, FieldError> {
     FieldPath::parse(&format!(".{}", path.strip_prefix('.').unwrap_or(path)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Name, parse, parse_text, set};
+    use super::{FieldError, Name, parse, parse_text, set};
     use serde_json::{Map, Value, json};
 
     #[test]
@@ -203,7 +207,7 @@ mod tests {
             ("a.b.e", Err("another value is set at a path above it")),
             ("a", Err("another value is there")),
         ] {
-            assert_eq!(set(target, &json!(1), &mut values), expected.map_err(str::to_owned), "{target}");
+            assert_eq!(set(target, &json!(1), &mut values), expected.map_err(FieldError::from), "{target}");
         }
         assert_eq!(Value::Object(values), json!({"a": {"b": 1, "c.d": 1}}));
     }
@@ -248,7 +252,7 @@ mod tests {
                 "values: \"b..c\": it is not a path",
             ),
         ] {
-            let error = parse_text(text).unwrap_err();
+            let error = parse_text(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text}: {error}");
         }
     }

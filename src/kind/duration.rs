@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::object::field_error::FieldError;
+
 /// The longest duration. Durations of users are added to points in time, and a sum with this one fits every type of time.
 /// A century is as good as never.
 pub const MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -10,11 +12,11 @@ const SHOWN: usize = 64;
 
 /// Parses a duration as Go's `time.ParseDuration` does, except that a negative one is refused, and that one which is longer than
 /// [`MAX`] becomes [`MAX`].
-pub fn parse(text: &str) -> Result<Duration, String> {
-    let error = || {
+pub fn parse(text: &str) -> Result<Duration, FieldError> {
+    let error = || -> FieldError {
         let shown: String = text.chars().take(SHOWN).collect();
         let more = if shown.len() < text.len() { "…" } else { "" };
-        format!("invalid duration {shown:?}{more}: expected something like 90s or 1h30m")
+        format!("invalid duration {shown:?}{more}: expected something like 90s or 1h30m").into()
     };
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
@@ -58,7 +60,7 @@ mod tests {
             assert!(Instant::now().checked_add(MAX).is_some());
             assert!(jiff::Timestamp::now().checked_add(MAX).is_ok());
         }
-        let error = parse(&"x".repeat(100_000)).unwrap_err();
+        let error = parse(&"x".repeat(100_000)).unwrap_err().to_string();
         assert!(error.len() < 200, "{error}");
     }
 

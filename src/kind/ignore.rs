@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::bounds;
 use crate::object::ObjectId;
+use crate::object::field_error::{FieldError, FieldProblem};
 
 /// Annotation of a custom resource: a JSON list of rules, `[{"target": {"kind": …, "name": …}, "paths": ["/spec/replicas"]}]`.
 pub const IGNORE_DRIFT: &str = names::IGNORE_DRIFT;
@@ -32,39 +33,41 @@ impl Ignore {
 }
 
 /// Reads the text of the annotation.
-pub fn parse(text: &str) -> Result<Vec<Ignore>, String> {
+pub fn parse(text: &str) -> Result<Vec<Ignore>, FieldError> {
     read(&bounds::ANNOTATION.json(text)?)
 }
 
 /// Reads a list of rules.
-pub fn read(rules: &Value) -> Result<Vec<Ignore>, String> {
+pub fn read(rules: &Value) -> Result<Vec<Ignore>, FieldError> {
     bounds::ANNOTATION.value(rules)?;
     let rules = rules.as_array().ok_or("it is not a list")?;
     if rules.len() > bounds::RULES {
-        return Err(format!("there are more than {} rules", bounds::RULES));
+        return Err(format!("there are more than {} rules", bounds::RULES).into());
     }
     let rules: Vec<Ignore> = rules.iter().map(rule).collect::<Result<_, _>>()?;
     if rules.iter().map(|rule| rule.paths.len()).sum::<usize>() > bounds::PATHS {
-        return Err(format!("its rules have more than {} paths", bounds::PATHS));
+        return Err(format!("its rules have more than {} paths", bounds::PATHS).into());
     }
     Ok(rules)
 }
 
-fn rule(rule: &Value) -> Result<Ignore, String> {
+fn rule(rule: &Value) -> Result<Ignore, FieldError> {
     let fields = rule.as_object().ok_or("a rule is not an object")?;
     let mut ignore = Ignore::default();
     for (key, value) in fields {
         match key.as_str() {
             "target" => {
                 for (key, value) in value.as_object().ok_or("target is not an object")? {
-                    let text = value.as_str().ok_or_else(|| format!("target.{key} is not a string"))?.to_owned();
-                    bounds::word(&text).map_err(|why| format!("target.{key}: {why}"))?;
+                    let at = || format!("target.{key}");
+                    let text = value.as_str().ok_or_else(|| FieldError::is_not(at(), "a string"))?;
+                    bounds::word(text).map_err(FieldError::within(at()))?;
+                    let text = text.to_owned();
                     match key.as_str() {
                         "group" => ignore.group = Some(text),
                         "kind" => ignore.kind = Some(text),
                         "name" => ignore.name = Some(text),
                         "namespace" => ignore.namespace = Some(text),
-                        other => return Err(format!("target.{other} is unknown")),
+                        _ => return Err(FieldError::new(at(), FieldProblem::Unknown)),
                     }
                 }
             }
@@ -72,14 +75,14 @@ fn rule(rule: &Value) -> Result<Ignore, String> {
                 for path in value.as_array().ok_or("paths is not a list")? {
                     let path = path.as_str().filter(|p| p.len() > 1 && p.starts_with('/'));
                     let path = path.ok_or("a path must be a JSON pointer such as /spec/replicas")?;
-                    bounds::word(path).map_err(|why| format!("a path: {why}"))?;
+                    bounds::word(path).map_err(FieldError::within("a path"))?;
                     ignore.paths.push(path.to_owned());
                 }
             }
-            other => return Err(format!("{other} is unknown")),
+            other => return Err(FieldError::new(other, FieldProblem::Unknown)),
         }
     }
-    if ignore.paths.is_empty() { Err("a rule has no paths".to_owned()) } else { Ok(ignore) }
+    if ignore.paths.is_empty() { Err("a rule has no paths".into()) } else { Ok(ignore) }
 }
 
 #[cfg(test)]
@@ -113,7 +116,7 @@ mod tests {
             (r#"[{"target":{"kind":"x"}}]"#, "a rule has no paths"),
             (r#"[{"paths":["spec.replicas"]}]"#, "a path must be a JSON pointer"),
         ] {
-            assert!(parse(text).unwrap_err().contains(why), "{text}");
+            assert!(parse(text).unwrap_err().to_string().contains(why), "{text}");
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::bounds;
 use crate::chart::strvals::{self, Mode};
 use crate::chart::values::scalar_text;
 use crate::host;
+use crate::object::field_error::FieldError;
 use crate::render::{self, Limits};
 use crate::template::function::{Function, Param};
 use crate::template::functions;
@@ -25,20 +26,20 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Reads the field. The error is a sentence.
-    pub fn read(field: &Value, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+    /// Reads the field.
+    pub fn read(field: &Value, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, FieldError> {
         let entries = match field {
             Value::Null => return Ok(Self::default()),
             Value::Object(entries) => entries,
-            _ => return Err("overrideValues must be an object of texts".to_owned()),
+            _ => return Err(FieldError::must_be(FIELD, "an object of texts")),
         };
         let mut overrides = Self::default();
         for (path, value) in entries {
-            let wrong = |why: String| format!("overrideValues: {path}: {why}");
-            bounds::word(path).map_err(|why| format!("overrideValues: a path: {why}"))?;
-            let written = scalar_text(value).ok_or_else(|| format!("overrideValues: {path} must be a text"))?;
-            let text = template(&expand(&written, env)).map_err(wrong)?;
-            bounds::ANNOTATION.text(text.as_bytes()).map_err(wrong)?;
+            bounds::word(path).map_err(FieldError::within(format_args!("{FIELD}: a path")))?;
+            let at = format!("{FIELD}: {path}");
+            let written = scalar_text(value).ok_or_else(|| FieldError::must_be(&at, "a text"))?;
+            let text = template(&expand(&written, env)).map_err(FieldError::within(&at))?;
+            bounds::ANNOTATION.text(text.as_bytes()).map_err(FieldError::within(&at))?;
             let argument = format!("{path}={text}");
             strvals::apply_within(&argument, &mut overrides.values, &Mode::Text, bounds::PATH).map_err(|why| {
                 // A value from the environment may be a secret, and the error quotes it.
@@ -47,7 +48,7 @@ impl Overrides {
                 } else {
                     "the expanded text is not a valid --set-string value".to_owned()
                 };
-                wrong(if has_bare_comma(&text) { format!("{why}{COMMA}") } else { why })
+                FieldError::within(&at)(if has_bare_comma(&text) { format!("{why}{COMMA}") } else { why })
             })?;
             overrides.texts.push((path.clone(), text));
         }
@@ -62,6 +63,8 @@ impl Overrides {
         })
     }
 }
+
+const FIELD: &str = "overrideValues";
 
 /// The addition to an error if a comma ends a value.
 const COMMA: &str = ". The value contains a comma, which begins the next value as in --set: write \\, for a comma in a \
@@ -230,7 +233,7 @@ mod tests {
             (json!({"a": "{{ range until 100000000 }}x{{ end }}"}), "overrideValues: a: "),
             (json!([]), "overrideValues must be an object of texts"),
         ] {
-            let error = Overrides::read(&field, &env).unwrap_err();
+            let error = Overrides::read(&field, &env).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         }
     }

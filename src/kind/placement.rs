@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::dns;
 use crate::object::Gvk;
+use crate::object::field_error::FieldError;
 
 /// Where objects may be. The default bounds nothing, as in helm-operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,9 +58,39 @@ pub enum Place<'a> {
     Cluster,
 }
 
+/// Why an object or a release cannot be in a place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// The object has a cluster-scoped kind.
+    #[error(
+        "{0} is cluster-scoped, and the operator does not allow that for this kind (clusterScoped in watches.yaml)"
+    )]
+    Cluster(String),
+    /// The object is in another namespace.
+    #[error(
+        "{what} is in namespace {namespace}, and the operator does not allow that for this kind (namespaces in watches.yaml)"
+    )]
+    Namespace {
+        /// The object.
+        what: String,
+        /// Its namespace.
+        namespace: String,
+    },
+    /// A template looks up objects of all namespaces.
+    #[error(
+        "{0} is looked up in all namespaces, and the operator does not allow that for this kind (namespaces in watches.yaml)"
+    )]
+    AllNamespaces(String),
+    /// The release is in another namespace.
+    #[error(
+        "the release cannot be in namespace {0}: the operator does not allow that for this kind (namespaces in watches.yaml)"
+    )]
+    Release(String),
+}
+
 impl Namespaces {
     /// Reads `own`, `any` or a list of names.
-    pub fn read(value: &Value) -> Result<Self, String> {
+    pub fn read(value: &Value) -> Result<Self, FieldError> {
         match value {
             Value::Null => Ok(Self::Any),
             Value::String(text) if text == "any" => Ok(Self::Any),
@@ -67,20 +98,20 @@ impl Namespaces {
             Value::Array(names) => names_of(names).map(Self::Named).ok_or(()),
             _ => Err(()),
         }
-        .map_err(|()| "namespaces must be own, any or a list of names".to_owned())
+        .map_err(|()| FieldError::must_be("namespaces", "own, any or a list of names"))
     }
 }
 
 impl ClusterScoped {
     /// Reads a boolean or a list of kinds.
-    pub fn read(value: &Value) -> Result<Self, String> {
+    pub fn read(value: &Value) -> Result<Self, FieldError> {
         match value {
             Value::Null | Value::Bool(true) => Ok(Self::Any),
             Value::Bool(false) => Ok(Self::Nothing),
             Value::Array(kinds) => names_of(kinds).map(Self::Kinds).ok_or(()),
             _ => Err(()),
         }
-        .map_err(|()| "clusterScoped must be true, false or a list of kinds".to_owned())
+        .map_err(|()| FieldError::must_be("clusterScoped", "true, false or a list of kinds"))
     }
 }
 
@@ -88,8 +119,9 @@ impl ClusterScoped {
 ///
 /// # Errors
 /// It is none.
-pub fn target(text: &str) -> Result<Box<str>, String> {
-    if dns::is_label(text) { Ok(text.into()) } else { Err(format!("{text:?} is not a name of a namespace")) }
+pub fn target(text: &str) -> Result<Box<str>, FieldError> {
+    let wrong = || FieldError::is_not(format!("{text:?}"), "a name of a namespace");
+    dns::is_label(text).then(|| text.into()).ok_or_else(wrong)
 }
 
 fn names_of(items: &[Value]) -> Option<BTreeSet<Box<str>>> {
@@ -97,8 +129,8 @@ fn names_of(items: &[Value]) -> Option<BTreeSet<Box<str>>> {
 }
 
 impl Placement {
-    /// Whether an object of a custom resource in the namespace `own` may be there; else why not, in a sentence that begins with `what`.
-    pub fn check(&self, gvk: &Gvk, place: Place<'_>, own: &str, what: &str) -> Result<(), String> {
+    /// Whether an object of a custom resource in the namespace `own` may be there. The error begins with `what`.
+    pub fn check(&self, gvk: &Gvk, place: Place<'_>, own: &str, what: &str) -> Result<(), PlacementError> {
         let allowed = match (&self.namespaces, place) {
             (_, Place::Cluster) => match &self.cluster_scoped {
                 ClusterScoped::Any => true,
@@ -113,23 +145,16 @@ impl Placement {
         if allowed {
             return Ok(());
         }
+        let what = what.to_owned();
         Err(match place {
-            Place::Cluster => format!(
-                "{what} is cluster-scoped, and the operator does not allow that for this kind (clusterScoped in watches.yaml)"
-            ),
-            Place::In(namespace) => format!(
-                "{what} is in namespace {namespace}, and the operator does not allow that for this kind (namespaces in watches.yaml)"
-            ),
-            Place::All => format!(
-                "{what} is looked up in all namespaces, and the operator does not allow that for this kind (namespaces \
-                 in watches.yaml)"
-            ),
+            Place::Cluster => PlacementError::Cluster(what),
+            Place::In(namespace) => PlacementError::Namespace { what, namespace: namespace.to_owned() },
+            Place::All => PlacementError::AllNamespaces(what),
         })
     }
 
-    /// Whether the release of a custom resource in the namespace `own` may be in the namespace `target`, which an annotation names; else
-    /// why not, as a sentence.
-    pub fn check_target(&self, target: &str, own: &str) -> Result<(), String> {
+    /// Whether the release of a custom resource in the namespace `own` may be in the namespace `target`, which an annotation names.
+    pub fn check_target(&self, target: &str, own: &str) -> Result<(), PlacementError> {
         let allowed = match &self.namespaces {
             Namespaces::Any => true,
             Namespaces::Own => false,
@@ -138,9 +163,7 @@ impl Placement {
         if allowed || target == own || Some(target) == self.target.as_deref() {
             return Ok(());
         }
-        Err(format!(
-            "the release cannot be in namespace {target}: the operator does not allow that for this kind (namespaces in watches.yaml)"
-        ))
+        Err(PlacementError::Release(target.to_owned()))
     }
 }
 
@@ -185,7 +208,7 @@ mod tests {
         }
         let refused = placement(&json!("own"), &none).check(&map, Place::In("x"), "ns", "ConfigMap a").unwrap_err();
         assert_eq!(
-            refused,
+            refused.to_string(),
             "ConfigMap a is in namespace x, and the operator does not allow that for this kind (namespaces in watches.yaml)"
         );
     }
@@ -209,10 +232,16 @@ mod tests {
 
     #[test]
     fn a_bound_that_cannot_be_read_is_an_error() {
-        assert_eq!(Namespaces::read(&json!("mine")).unwrap_err(), "namespaces must be own, any or a list of names");
-        assert_eq!(Namespaces::read(&json!([1])).unwrap_err(), "namespaces must be own, any or a list of names");
         assert_eq!(
-            ClusterScoped::read(&json!("no")).unwrap_err(),
+            Namespaces::read(&json!("mine")).unwrap_err().to_string(),
+            "namespaces must be own, any or a list of names"
+        );
+        assert_eq!(
+            Namespaces::read(&json!([1])).unwrap_err().to_string(),
+            "namespaces must be own, any or a list of names"
+        );
+        assert_eq!(
+            ClusterScoped::read(&json!("no")).unwrap_err().to_string(),
             "clusterScoped must be true, false or a list of kinds"
         );
     }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{duration, selector};
+use crate::object::field_error::FieldError;
 
 /// How long a custom resource may take to be ready after it has moved, when nothing else is given.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -59,23 +60,24 @@ impl Rollout {
     /// Reads the field.
     ///
     /// # Errors
-    /// The fault, in a sentence.
-    pub fn read(value: &Value) -> Result<Option<Self>, String> {
+    /// The fault and its field.
+    pub fn read(value: &Value) -> Result<Option<Self>, FieldError> {
         if value.is_null() {
             return Ok(None);
         }
-        let fields: Fields = serde_json::from_value(value.clone()).map_err(|e| format!("rollout: {e}"))?;
+        let fields: Fields = serde_json::from_value(value.clone()).map_err(FieldError::within("rollout"))?;
         let time = |name: &str, text: Option<String>, default: Duration| match text {
             None => Ok(default),
-            Some(text) => duration::parse(&text).map_err(|e| format!("rollout.{name}: {e}")),
+            Some(text) => duration::parse(&text).map_err(FieldError::within(format!("rollout.{name}"))),
         };
         let max_concurrent = fields.max_concurrent.unwrap_or(1);
         if max_concurrent == 0 {
-            return Err("rollout.maxConcurrent: it must be 1 or more; paused: true stops a roll-out".to_owned());
+            let why = "it must be 1 or more; paused: true stops a roll-out";
+            return Err(FieldError::within("rollout.maxConcurrent")(why));
         }
         let canary = fields.canary.as_ref().map(Matcher::read).transpose();
         Ok(Some(Self {
-            canary: canary.map_err(|e| format!("rollout.canary: {e}"))?,
+            canary: canary.map_err(FieldError::within("rollout.canary"))?,
             max_concurrent,
             max_failures: fields.max_failures,
             pause: time("pause", fields.pause, Duration::ZERO)?,
@@ -105,10 +107,10 @@ enum Test {
 }
 
 impl Matcher {
-    fn read(value: &Value) -> Result<Self, String> {
+    fn read(value: &Value) -> Result<Self, FieldError> {
         // The same errors as for a selector that the API server matches.
         if selector::text(value)?.is_none() {
-            return Err("it is empty: give matchLabels or matchExpressions".to_owned());
+            return Err("it is empty: give matchLabels or matchExpressions".into());
         }
         let word = |value: &Value| Box::<str>::from(value.as_str().unwrap_or_default());
         let labels = value.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
@@ -176,7 +178,7 @@ mod tests {
             (json!({"canary": {}}), "rollout.canary: it is empty"),
             (json!({"canary": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}), "rollout.canary: the operator"),
         ] {
-            let why = Rollout::read(&given).expect_err(&given.to_string());
+            let why = Rollout::read(&given).expect_err(&given.to_string()).to_string();
             assert!(why.contains(part), "{given}: {why}");
         }
     }

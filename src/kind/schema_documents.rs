@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::bounds;
 use crate::chart::{SchemaDocument, SchemaDocuments};
+use crate::object::field_error::FieldError;
+
+const FIELD: &str = "schemaDocuments";
 
 /// Where a document is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,31 +21,34 @@ pub enum SchemaSource {
 }
 
 /// Reads the field: a map from addresses to `any` or paths, which are relative to `base`.
-pub fn parse(value: &Value, base: &Path) -> Result<BTreeMap<String, SchemaSource>, String> {
+pub fn parse(value: &Value, base: &Path) -> Result<BTreeMap<String, SchemaSource>, FieldError> {
     let map = match value {
         Value::Null => return Ok(BTreeMap::new()),
         Value::Object(map) => map,
-        _ => return Err("schemaDocuments must be a map from addresses to any or paths".to_owned()),
+        _ => return Err(FieldError::must_be(FIELD, "a map from addresses to any or paths")),
     };
     if map.len() > bounds::SCHEMA_DOCUMENTS {
         let limit = bounds::SCHEMA_DOCUMENTS;
-        return Err(format!("schemaDocuments has {} addresses; the limit is {limit}", map.len()));
+        return Err(format!("{FIELD} has {} addresses; the limit is {limit}", map.len()).into());
     }
-    map.iter().map(|(url, source)| entry(url, source, base).map(|source| (url.clone(), source))).collect()
+    let read = |(url, source): (&String, &Value)| {
+        let source = entry(url, source, base).map_err(FieldError::within(format!("{FIELD}: {url:?}")))?;
+        Ok((url.clone(), source))
+    };
+    map.iter().map(read).collect()
 }
 
-fn entry(url: &str, source: &Value, base: &Path) -> Result<SchemaSource, String> {
-    let wrong = |why: &str| format!("schemaDocuments: {url:?}: {why}");
-    bounds::word(url).map_err(|why| wrong(&why))?;
+fn entry(url: &str, source: &Value, base: &Path) -> Result<SchemaSource, FieldError> {
+    bounds::word(url)?;
     if !["https://", "http://", "file://"].iter().any(|scheme| url.starts_with(scheme)) || url.contains('#') {
-        return Err(wrong("an address begins with https://, http:// or file:// and has no fragment"));
+        return Err("an address begins with https://, http:// or file:// and has no fragment".into());
     }
-    let text = source.as_str().ok_or_else(|| wrong("must be any or the path of a file"))?;
-    bounds::word(text).map_err(|why| wrong(&why))?;
+    let text = source.as_str().ok_or("must be any or the path of a file")?;
+    bounds::word(text)?;
     match text {
-        "" => Err(wrong("must be any or the path of a file")),
+        "" => Err("must be any or the path of a file".into()),
         "any" => Ok(SchemaSource::Any),
-        _ if url.ends_with('/') => Err(wrong("a file is one document; an address that ends in / can only be any")),
+        _ if url.ends_with('/') => Err("a file is one document; an address that ends in / can only be any".into()),
         path => Ok(SchemaSource::File(base.join(path))),
     }
 }
@@ -51,19 +57,20 @@ fn entry(url: &str, source: &Value, base: &Path) -> Result<SchemaSource, String>
 ///
 /// # Errors
 /// If a file cannot be read, or is larger than a schema may be. The error names it.
-pub fn load(sources: &BTreeMap<String, SchemaSource>) -> Result<SchemaDocuments, String> {
+pub fn load(sources: &BTreeMap<String, SchemaSource>) -> Result<SchemaDocuments, FieldError> {
     let read = |path: &Path| {
-        let wrong = |why: String| format!("schemaDocuments: {}: {why}", path.display());
-        let text = std::fs::read(path).map_err(|e| wrong(e.to_string()))?;
-        bounds::SCHEMA_DOCUMENT.text(&text).map_err(wrong)?;
-        Ok::<_, String>(text)
+        let text = std::fs::read(path).map_err(|e| e.to_string())?;
+        bounds::SCHEMA_DOCUMENT.text(&text)?;
+        Ok::<_, FieldError>(text)
     };
     let document = |source: &SchemaSource| match source {
         SchemaSource::Any => Ok(SchemaDocument::Any),
-        SchemaSource::File(path) => read(path).map(SchemaDocument::Text),
+        SchemaSource::File(path) => {
+            read(path).map(SchemaDocument::Text).map_err(FieldError::within(format!("{FIELD}: {}", path.display())))
+        }
     };
     let documents = sources.iter().map(|(url, source)| Ok((url.clone(), document(source)?)));
-    documents.collect::<Result<_, String>>().map(SchemaDocuments)
+    documents.collect::<Result<_, FieldError>>().map(SchemaDocuments)
 }
 
 #[cfg(test)]
@@ -86,7 +93,7 @@ mod tests {
             (json!({"https://a.example/": "x.json"}), "can only be any"),
             (json!({"https://a.example/x": 1}), "must be any or the path"),
         ] {
-            let error = read(value).unwrap_err();
+            let error = read(value).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }
@@ -94,7 +101,7 @@ mod tests {
     #[test]
     fn a_file_that_is_missing_is_named() {
         let sources = [("https://a.example/x".to_owned(), SchemaSource::File("/nowhere/x.json".into()))].into();
-        let error = load(&sources).unwrap_err();
+        let error = load(&sources).unwrap_err().to_string();
         assert!(error.contains("/nowhere/x.json"), "{error}");
     }
 }

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::object::field_error::FieldError;
+
 /// A `metav1.LabelSelector` in the form that list requests take.
-pub fn text(value: &Value) -> Result<Option<String>, String> {
+pub fn text(value: &Value) -> Result<Option<String>, FieldError> {
     let Some(selector) = value.as_object() else {
-        return if value.is_null() { Ok(None) } else { Err("selector must be an object".to_owned()) };
+        return if value.is_null() { Ok(None) } else { Err(FieldError::must_be("selector", "an object")) };
     };
     let mut terms = Vec::new();
     for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
@@ -26,7 +28,10 @@ pub fn text(value: &Value) -> Result<Option<String>, String> {
             Some("NotIn") => format!("{key} notin ({values})"),
             Some("Exists") => key.to_owned(),
             Some("DoesNotExist") => format!("!{key}"),
-            _ => return Err("the operator of a matchExpression must be In, NotIn, Exists or DoesNotExist".to_owned()),
+            _ => {
+                let form = "In, NotIn, Exists or DoesNotExist";
+                return Err(FieldError::must_be("the operator of a matchExpression", form));
+            }
         });
     }
     Ok((!terms.is_empty()).then(|| terms.join(",")))

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::dns;
 use crate::bounds;
 use crate::names;
+use crate::object::field_error::FieldError;
 
 /// An account, as `watches.yaml` or an annotation names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,13 +24,14 @@ impl ServiceAccount {
     ///
     /// # Errors
     /// The allowed texts.
-    pub fn read(text: &str) -> Result<Self, String> {
+    pub fn read(text: &str) -> Result<Self, FieldError> {
         let (namespace, name) = match text.split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
             None => (None, text),
         };
         if !dns::is_subdomain(name) || !namespace.is_none_or(dns::is_label) {
-            return Err(format!("{text:?} must be NAME or NAMESPACE/NAME of a service account"));
+            let form = "NAME or NAMESPACE/NAME of a service account";
+            return Err(FieldError::must_be(format!("{text:?}"), form));
         }
         Ok(Self { namespace: namespace.map(Into::into), name: name.into() })
     }
@@ -38,9 +40,10 @@ impl ServiceAccount {
     ///
     /// # Errors
     /// The allowed texts.
-    pub fn read_name(text: &str) -> Result<Self, String> {
+    pub fn read_name(text: &str) -> Result<Self, FieldError> {
         if !dns::is_subdomain(text) {
-            return Err(format!("{text:?} is not a name of a service account in the same namespace"));
+            let form = "a name of a service account in the same namespace";
+            return Err(FieldError::is_not(format!("{text:?}"), form));
         }
         Ok(Self { namespace: None, name: text.into() })
     }
@@ -53,13 +56,14 @@ impl ServiceAccount {
     pub fn of<'a>(
         of_kind: Option<&'a Self>,
         annotations: &BTreeMap<Box<str>, Box<str>>,
-    ) -> Result<Option<Cow<'a, Self>>, String> {
+    ) -> Result<Option<Cow<'a, Self>>, FieldError> {
         match annotations.get(names::SERVICE_ACCOUNT) {
             None => Ok(of_kind.map(Cow::Borrowed)),
             Some(text) => bounds::word(text)
+                .map_err(FieldError::from)
                 .and_then(|()| Self::read_name(text.trim()))
                 .map(|account| Some(Cow::Owned(account)))
-                .map_err(|why| format!("annotation {}: {why}", names::SERVICE_ACCOUNT)),
+                .map_err(FieldError::within(format_args!("annotation {}", names::SERVICE_ACCOUNT))),
         }
     }
 }
@@ -79,11 +83,11 @@ mod tests {
         assert_eq!(ServiceAccount::read("tenant"), Ok(account(None, "tenant")));
         assert_eq!(ServiceAccount::read("ns/a.b"), Ok(account(Some("ns"), "a.b")));
         for bad in ["", "/", "ns/", "/a", "a/b/c", "a b", "A", "a.b/c", "a\nb", "system:serviceaccount:a:b"] {
-            let why = ServiceAccount::read(bad).unwrap_err();
+            let why = ServiceAccount::read(bad).unwrap_err().to_string();
             assert_eq!(why, format!("{bad:?} must be NAME or NAMESPACE/NAME of a service account"));
             assert!(ServiceAccount::read_name(bad).is_err(), "{bad}");
         }
-        assert!(ServiceAccount::read_name("other/a").unwrap_err().contains("in the same namespace"));
+        assert!(ServiceAccount::read_name("other/a").unwrap_err().to_string().contains("in the same namespace"));
     }
 
     #[test]
@@ -97,7 +101,7 @@ mod tests {
         assert_eq!(of(Some(&kind), &none), Ok(Some(kind.clone())));
         assert_eq!(of(Some(&kind), &with(" own ")), Ok(Some(account(None, "own"))));
         for bad in ["", " ", "ns/kind", "a\u{0}"] {
-            let why = of(Some(&kind), &with(bad)).unwrap_err();
+            let why = of(Some(&kind), &with(bad)).unwrap_err().to_string();
             assert!(why.starts_with("annotation tillerman.dev/service-account: "), "{why}");
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::cron::Cron;
+use crate::object::field_error::FieldError;
 
 /// The words between the parts of a schedule.
 const UNTIL: &str = " until ";
@@ -33,24 +34,26 @@ pub struct Window {
 }
 
 impl Sleep {
-    /// Reads the text. The error is a sentence.
-    pub fn read(text: &str) -> Result<Self, String> {
+    /// Reads the text.
+    pub fn read(text: &str) -> Result<Self, FieldError> {
         match text {
             "true" => return Ok(Self::Always),
             "false" => return Ok(Self::Never),
             _ => {}
         }
-        let form = || format!("{text:?} is not true, false or a pair of schedules, such as 0 20 * * * until 0 7 * * *");
-        let (sleep, rest) = text.split_once(UNTIL).ok_or_else(form)?;
+        let form = "true, false or a pair of schedules, such as 0 20 * * * until 0 7 * * *";
+        let wrong = || FieldError::is_not(format!("{text:?}"), form);
+        let (sleep, rest) = text.split_once(UNTIL).ok_or_else(wrong)?;
         let (wake, zone) = rest.rsplit_once(IN).unwrap_or((rest, ""));
         Self::scheduled(sleep, wake, zone)
     }
 
-    /// From the times of the schedule `sleep` to those of `wake`; `zone` is a name of the tz database, empty for UTC. The error is a
-    /// sentence.
-    pub fn scheduled(sleep: &str, wake: &str, zone: &str) -> Result<Self, String> {
+    /// From the times of the schedule `sleep` to those of `wake`; `zone` is a name of the tz database, empty for UTC.
+    pub fn scheduled(sleep: &str, wake: &str, zone: &str) -> Result<Self, FieldError> {
         let parse = |text: &str| match text.trim() {
-            every if every.starts_with("@every") => Err(format!("{every:?} has no time of the day")),
+            every if every.starts_with("@every") => {
+                Err(FieldError::clause(format!("{every:?}"), "has no time of the day"))
+            }
             text => Cron::parse(text, zone),
         };
         let zone = if zone.is_empty() { String::new() } else { format!("{IN}{zone}") };
@@ -101,9 +104,9 @@ impl From<Sleep> for String {
 }
 
 impl TryFrom<String> for Sleep {
-    type Error = String;
+    type Error = FieldError;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, FieldError> {
         Self::read(&text)
     }
 }
@@ -150,7 +153,7 @@ mod tests {
             ("@every 1h until 0 7 * * *", "no time of the day"),
             ("0 20 * * * until 0 7 * * * in Mars", "not a time zone"),
         ] {
-            let error = Sleep::read(text).unwrap_err();
+            let error = Sleep::read(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
     }

@@ -11,6 +11,7 @@ use super::service_account::ServiceAccount;
 use super::sleep::Sleep;
 use super::{duration, go_bool, placement};
 use crate::bounds;
+use crate::object::field_error::{FieldError, FieldProblem};
 
 /// The prefix of a switch in an annotation.
 pub const PREFIX: &str = "tillerman.dev/";
@@ -124,7 +125,7 @@ impl Default for Switches {
 }
 
 /// Sets a switch to a text; the error names the allowed texts.
-type Set = fn(&mut Switches, &str) -> Result<(), String>;
+type Set = fn(&mut Switches, &str) -> Result<(), FieldError>;
 
 /// The function that reads the text of a switch.
 #[derive(Clone, Copy, Debug)]
@@ -161,7 +162,7 @@ pub const SWITCHES: &[Switch] = &[
         effect: "The operator changes nothing, and reports the changes that it would make. It still carries out a \
                  deletion of the custom resource. The annotation `tillerman.dev/pause-reason` can give the reason, for \
                  people.",
-        reader: Reader::Word(|s, text| set(&mut s.paused, bool(text))),
+        reader: Reader::Word(|s, text| set(&mut s.paused, bool(text, "true", "false"))),
     },
     Switch {
         name: "dry-run",
@@ -170,7 +171,7 @@ pub const SWITCHES: &[Switch] = &[
         allow: None,
         effect: "The operator changes nothing; the condition `DryRun` shows the changes that it would make. It still \
                  carries out a deletion.",
-        reader: Reader::Word(|s, text| set(&mut s.dry_run, bool(text))),
+        reader: Reader::Word(|s, text| set(&mut s.dry_run, bool(text, "true", "false"))),
     },
     Switch {
         name: "sleep",
@@ -199,7 +200,7 @@ pub const SWITCHES: &[Switch] = &[
         effect: "The action after an upgrade that failed permanently: `rollback` returns to the last good revision, \
                  `keep` leaves the failed one, `uninstall` is like `rollback` and also removes a first installation \
                  that failed.",
-        reader: Reader::Word(|s, text| set(&mut s.on_failure, on_failure(text))),
+        reader: Reader::Word(|s, text| set(&mut s.on_failure, choice(text, &ON_FAILURE))),
     },
     Switch {
         name: "timeout",
@@ -215,7 +216,7 @@ pub const SWITCHES: &[Switch] = &[
         values: "`on` (default), `off`",
         allow: None,
         effect: "`off`: hooks and operations do not run.",
-        reader: Reader::Word(|s, text| set(&mut s.hooks, hooks(text))),
+        reader: Reader::Word(|s, text| set(&mut s.hooks, bool(text, "on", "off"))),
     },
     Switch {
         name: "max-history",
@@ -233,7 +234,7 @@ pub const SWITCHES: &[Switch] = &[
         effect: "`orphan`: the objects stay when the custom resource is deleted. `snapshot`: nothing is deleted if the \
                  chart has no `before-delete` hook of [members](members.md), such as a backup. If it has one, the hook \
                  always has to succeed first.",
-        reader: Reader::Word(|s, text| set(&mut s.deletion_policy, deletion_policy(text))),
+        reader: Reader::Word(|s, text| set(&mut s.deletion_policy, choice(text, &DELETION_POLICY))),
     },
     Switch {
         name: "operation",
@@ -267,7 +268,7 @@ pub const SWITCHES: &[Switch] = &[
         values: "`create` (default), `skip`, `replace`",
         allow: Some("crds"),
         effect: "The definitions in `crds/`: `create` creates missing ones, `replace` also updates existing ones. None is ever deleted.",
-        reader: Reader::Word(|s, text| set(&mut s.crds, crds(text))),
+        reader: Reader::Word(|s, text| set(&mut s.crds, choice(text, &CRDS_WORDS))),
     },
     Switch {
         name: "take-ownership",
@@ -275,7 +276,7 @@ pub const SWITCHES: &[Switch] = &[
         values: "`true`, `false`",
         allow: Some("takeOwnership"),
         effect: "The operator takes over a release of plain Helm, or objects without an owner.",
-        reader: Reader::Word(|s, text| set(&mut s.take_ownership, bool(text))),
+        reader: Reader::Word(|s, text| set(&mut s.take_ownership, bool(text, "true", "false"))),
     },
     Switch {
         name: "release-name",
@@ -284,7 +285,7 @@ pub const SWITCHES: &[Switch] = &[
         allow: Some("releaseName"),
         effect: "The name of the release, instead of the name of the custom resource. It cannot change later. With \
                  `take-ownership` the operator continues a release of plain Helm.",
-        reader: Reader::Word(|_, text| crate::render::check_name(text)),
+        reader: Reader::Word(|_, text| Ok(crate::render::check_name(text)?)),
     },
     Switch {
         name: "chart-version",
@@ -292,7 +293,7 @@ pub const SWITCHES: &[Switch] = &[
         values: "a version",
         allow: Some("chartVersion"),
         effect: "The version of the chart that the custom resource keeps, in a kind with a [roll-out](../how-to/rollouts.md).",
-        reader: Reader::Word(|_, text| bounds::word(text)),
+        reader: Reader::Word(|_, text| Ok(bounds::word(text)?)),
     },
     Switch {
         name: "target-namespace",
@@ -385,81 +386,67 @@ pub const THEIRS: [Theirs; 4] = [
     },
 ];
 
-fn set<T>(field: &mut T, read: Result<T, String>) -> Result<(), String> {
+const ON_FAILURE: [(&str, OnFailure); 3] =
+    [("rollback", OnFailure::Rollback), ("keep", OnFailure::Keep), ("uninstall", OnFailure::Uninstall)];
+const DELETION_POLICY: [(&str, DeletionPolicy); 3] =
+    [("delete", DeletionPolicy::Delete), ("orphan", DeletionPolicy::Orphan), ("snapshot", DeletionPolicy::Snapshot)];
+const CRDS_WORDS: [(&str, Crds); 3] = [("skip", Crds::Skip), ("create", Crds::Create), ("replace", Crds::Replace)];
+
+fn set_word(set: Set, switches: &mut Switches, text: &str) -> Result<(), FieldError> {
+    bounds::word(text)?;
+    set(switches, text.trim())
+}
+
+fn set<T>(field: &mut T, read: Result<T, FieldError>) -> Result<(), FieldError> {
     read.map(|value| *field = value)
 }
 
-fn bool(text: &str) -> Result<bool, String> {
-    go_bool(text).ok_or_else(|| format!("{text:?} must be true or false"))
+/// The value of a word.
+fn choice<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Result<T, FieldError> {
+    let found = words.iter().find(|(word, _)| *word == text);
+    let names = || words.iter().map(|(word, _)| *word).collect();
+    found.map(|(_, value)| *value).ok_or_else(|| FieldError::new(format!("{text:?}"), FieldProblem::OneOf(names())))
 }
 
-fn hooks(text: &str) -> Result<bool, String> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => go_bool(text).ok_or_else(|| format!("{text:?} must be on or off")),
-    }
+/// A boolean; the error names these words.
+fn bool(text: &str, yes: &'static str, no: &'static str) -> Result<bool, FieldError> {
+    go_bool(text).map_or_else(|| choice(text, &[(yes, true), (no, false)]), Ok)
 }
 
-fn max_history(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("{text:?} is not a number of revisions; 0 keeps all"))
+fn max_history(text: &str) -> Result<usize, FieldError> {
+    let form = "a number of revisions; 0 keeps all";
+    text.parse().map_err(|_| FieldError::is_not(format!("{text:?}"), form))
 }
 
-fn timeout(text: &str) -> Result<Option<Duration>, String> {
+fn timeout(text: &str) -> Result<Option<Duration>, FieldError> {
     let timeout = duration::parse(text)?;
     if timeout.is_zero() {
-        return Err("a timeout of 0 would fail at once; leave it out instead".to_owned());
+        return Err("a timeout of 0 would fail at once; leave it out instead".into());
     }
     Ok(Some(timeout))
 }
 
-fn on_failure(text: &str) -> Result<OnFailure, String> {
-    match text {
-        "rollback" => Ok(OnFailure::Rollback),
-        "keep" => Ok(OnFailure::Keep),
-        "uninstall" => Ok(OnFailure::Uninstall),
-        _ => Err(format!("{text:?} must be one of rollback, keep and uninstall")),
-    }
-}
-
-fn deletion_policy(text: &str) -> Result<DeletionPolicy, String> {
-    match text {
-        "delete" => Ok(DeletionPolicy::Delete),
-        "orphan" => Ok(DeletionPolicy::Orphan),
-        "snapshot" => Ok(DeletionPolicy::Snapshot),
-        _ => Err(format!("{text:?} must be one of delete, orphan and snapshot")),
-    }
-}
-
-fn crds(text: &str) -> Result<Crds, String> {
-    match text {
-        "skip" => Ok(Crds::Skip),
-        "create" => Ok(Crds::Create),
-        "replace" => Ok(Crds::Replace),
-        _ => Err(format!("{text:?} must be one of skip, create and replace")),
-    }
-}
-
 impl Switches {
     /// The switches of a custom resource, over those of its kind. Errors name the annotation and its allowed texts.
-    pub fn read(&self, annotations: &BTreeMap<Box<str>, Box<str>>) -> Result<Self, String> {
+    pub fn read(&self, annotations: &BTreeMap<Box<str>, Box<str>>) -> Result<Self, FieldError> {
         let mut switches = self.clone();
         for (key, value) in annotations {
             let named = key.strip_prefix(PREFIX).and_then(|name| SWITCHES.iter().find(|switch| switch.name == name));
             // Names that are not known are others'.
             if let Some(Switch { reader: Reader::Word(set), .. }) = named {
-                let read = bounds::word(value).and_then(|()| set(&mut switches, value.trim()));
-                read.map_err(|expected| format!("annotation {key}: {expected}"))?;
+                let read = set_word(*set, &mut switches, value);
+                read.map_err(FieldError::within(format_args!("annotation {key}")))?;
             }
         }
         if annotations.contains_key(MAX_HISTORY_ANNOTATION) {
             switches.max_history = match switches.max_history {
                 0 => MAX_HISTORY,
                 more if more > MAX_HISTORY => {
-                    return Err(format!(
-                        "annotation {MAX_HISTORY_ANNOTATION}: {more} is more than the {MAX_HISTORY} revisions that an annotation can \
-                         keep; maxHistory in watches.yaml has no limit"
-                    ));
+                    let why = format!(
+                        "{more} is more than the {MAX_HISTORY} revisions that an annotation can keep; maxHistory in watches.yaml has no \
+                         limit"
+                    );
+                    return Err(FieldError::within(format_args!("annotation {MAX_HISTORY_ANNOTATION}"))(why));
                 }
                 some => some,
             };
@@ -475,7 +462,7 @@ impl Switches {
     }
 
     /// Sets one from a field of `watches.yaml`; `false` when there is no such switch.
-    pub fn set_field(&mut self, field: &str, value: &Value) -> Result<bool, String> {
+    pub fn set_field(&mut self, field: &str, value: &Value) -> Result<bool, FieldError> {
         let of_field = |switch: &&Switch| switch.field == Some(field);
         let Some(Switch { reader: Reader::Word(set), .. }) = SWITCHES.iter().find(of_field) else { return Ok(false) };
         let text = match value {
@@ -485,7 +472,7 @@ impl Switches {
             Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), |n| n.to_string()),
             other => other.to_string(),
         };
-        bounds::word(&text).and_then(|()| set(self, text.trim())).map_err(|expected| format!("{field}: {expected}"))?;
+        set_word(*set, self, &text).map_err(FieldError::within(field))?;
         Ok(true)
     }
 
@@ -577,7 +564,7 @@ mod tests {
         for (name, value, expected) in table {
             let key = format!("tillerman.dev/{name}");
             let error = Switches::default().read(&annotations(&[(&key, value)])).unwrap_err();
-            assert_eq!(error, format!("annotation {key}: {expected}"));
+            assert_eq!(error.to_string(), format!("annotation {key}: {expected}"));
         }
     }
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::dns;
 use crate::bounds;
 use crate::chart::strvals::{self, Mode};
+use crate::object::field_error::{FieldError, FieldProblem};
 
 pub const ANNOTATION: &str = names::VALUES_FROM;
 /// The key where none is given, as in Flux.
@@ -52,54 +53,54 @@ impl fmt::Display for ValuesFrom {
     }
 }
 
-/// Reads a list of sources. The error is a sentence.
-pub fn parse(list: &Value) -> Result<Vec<ValuesFrom>, String> {
+/// Reads a list of sources.
+pub fn parse(list: &Value) -> Result<Vec<ValuesFrom>, FieldError> {
     match list {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) if items.len() > bounds::SOURCES => {
-            Err(format!("there are more than {} sources of values", bounds::SOURCES))
+            Err(format!("there are more than {} sources of values", bounds::SOURCES).into())
         }
         Value::Array(items) => items.iter().map(parse_one).collect(),
-        _ => Err("it is not a list".to_owned()),
+        _ => Err("it is not a list".into()),
     }
 }
 
 /// Reads the annotation's text, JSON.
-pub fn parse_text(text: &str) -> Result<Vec<ValuesFrom>, String> {
+pub fn parse_text(text: &str) -> Result<Vec<ValuesFrom>, FieldError> {
     parse(&bounds::ANNOTATION.json(text)?)
 }
 
-fn parse_one(item: &Value) -> Result<ValuesFrom, String> {
+fn parse_one(item: &Value) -> Result<ValuesFrom, FieldError> {
     let item = item.as_object().ok_or("an entry is not an object")?;
     let known = ["kind", "name", "key", "targetPath", "optional"];
     if let Some(unknown) = item.keys().find(|k| !known.contains(&k.as_str())) {
-        return Err(format!("unknown field {unknown:?}; the fields are {}", known.join(", ")));
+        return Err(format!("unknown field {unknown:?}; the fields are {}", known.join(", ")).into());
     }
     let text = |key: &str| match item.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(s)) if !s.is_empty() => {
-            bounds::word(s).map_err(|why| format!("{key}: {why}"))?;
+            bounds::word(s).map_err(FieldError::within(key))?;
             Ok(Some(s.as_str()))
         }
-        Some(_) => Err(format!("{key} must be a text")),
+        Some(_) => Err(FieldError::must_be(key, "a text")),
     };
     let target_path = text("targetPath")?;
     if let Some(path) = target_path {
         // Whether it can be set at all is known without the values.
-        set_path(path, "", &mut Map::new()).map_err(|why| format!("targetPath {path:?}: {why}"))?;
+        set_path(path, "", &mut Map::new()).map_err(FieldError::within(format!("targetPath {path:?}")))?;
     }
     let kind = match text("kind")? {
         Some("Secret") => SourceKind::Secret,
         Some("ConfigMap") => SourceKind::ConfigMap,
-        _ => return Err("kind must be Secret or ConfigMap".to_owned()),
+        _ => return Err(FieldError::new("kind", FieldProblem::OneOf(vec!["Secret", "ConfigMap"]))),
     };
     if let Some(name) = text("name")?.filter(|name| !dns::is_subdomain(name)) {
-        return Err(format!("name {name:?} is not the name of an object"));
+        return Err(FieldError::is_not(format!("name {name:?}"), "the name of an object"));
     }
     let optional = match item.get("optional") {
         None | Some(Value::Null) => false,
         Some(Value::Bool(optional)) => *optional,
-        Some(_) => return Err("optional must be true or false".to_owned()),
+        Some(_) => return Err(FieldError::boolean("optional")),
     };
     Ok(ValuesFrom {
         kind,
@@ -141,7 +142,7 @@ mod tests {
             (r#"[{"kind": "Secret"}]"#, "an entry has no name"),
             (r#"[{"kind": "Secret", "nmae": "a"}]"#, "unknown field \"nmae\""),
         ] {
-            let error = parse_text(text).unwrap_err();
+            let error = parse_text(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         }
     }

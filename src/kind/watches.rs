@@ -17,6 +17,7 @@ use super::switches::Switches;
 use super::{ChartRef, Kind, Proof, depends_on, duration, ignore, schema_documents, selector, values_from};
 use crate::bounds;
 use crate::object::Gvk;
+use crate::object::field_error::{FieldError, FieldProblem};
 use crate::object::patch;
 
 /// A field of an entry.
@@ -152,12 +153,12 @@ pub enum WatchesError {
     #[error("{0}")]
     Syntax(String),
     /// An entry lacks something or has something wrong.
-    #[error("line {line}: {message}")]
+    #[error("line {line}: {error}")]
     Entry {
         /// Line of the entry or field, from 1.
         line: u64,
         /// The fault.
-        message: String,
+        error: FieldError,
     },
     /// The same kind twice.
     #[error("line {second}: {gvk} is already declared on line {first}")]
@@ -173,7 +174,7 @@ pub enum WatchesError {
 
 /// Reads the text of a `watches.yaml`. `chart_base` is what relative chart paths are relative to (the working directory).
 pub fn parse(text: &str, chart_base: &Path) -> Result<Watches, WatchesError> {
-    bounds::WATCHES.text(text.as_bytes()).map_err(WatchesError::Syntax)?;
+    bounds::WATCHES.text(text.as_bytes()).map_err(|why| WatchesError::Syntax(why.to_string()))?;
     // The reader has its own limits: 64 levels, 250,000 values, and those that aliases add.
     let entries: Option<Vec<Spanned<Entry>>> =
         serde_saphyr::from_str(text).map_err(|e| WatchesError::Syntax(e.to_string()))?;
@@ -192,24 +193,24 @@ pub fn parse(text: &str, chart_base: &Path) -> Result<Watches, WatchesError> {
 }
 
 fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<String>) -> Result<Kind, WatchesError> {
-    let wrong = |message: String| WatchesError::Entry { line, message };
+    let wrong = |error: FieldError| WatchesError::Entry { line, error };
     let text = |name: &str| -> Result<Option<&str>, WatchesError> {
         match entry.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(s)) => {
-                bounds::word(s).map_err(|why| wrong(format!("{name}: {why}")))?;
+                bounds::word(s).map_err(FieldError::within(name)).map_err(wrong)?;
                 Ok(Some(s))
             }
-            Some(_) => Err(wrong(format!("{name} must be a string"))),
+            Some(_) => Err(wrong(FieldError::must_be(name, "a string"))),
         }
     };
     let bool = |name: &str, default: bool| match entry.get(name) {
         None | Some(Value::Null) => Ok(default),
         Some(Value::Bool(value)) => Ok(*value),
-        Some(_) => Err(wrong(format!("{name} must be true or false"))),
+        Some(_) => Err(wrong(FieldError::boolean(name))),
     };
-    let required =
-        |name: &str| text(name)?.filter(|s| !s.is_empty()).ok_or_else(|| wrong(format!("{name} is missing")));
+    let missing = |name: &str| wrong(FieldError::new(name, FieldProblem::Missing));
+    let required = |name: &str| text(name)?.filter(|s| !s.is_empty()).ok_or_else(|| missing(name));
     let mut switches = Switches::default();
     let mut overrides = Overrides::default();
     let mut sources = Vec::new();
@@ -222,7 +223,8 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     let mut proof = Proof::default();
     let (mut rollout, mut account, mut unusable) = (None, None, None);
     for (key, value) in &entry.0 {
-        let wrong = |message: String| WatchesError::Entry { line: key.referenced.line(), message };
+        let wrong = |error: FieldError| WatchesError::Entry { line: key.referenced.line(), error };
+        let named = |error: FieldError| wrong(FieldError::within(&key.value)(error));
         let is_known = FIELDS.iter().any(|field| field.name == key.value);
         match key.value.as_str() {
             name if !is_known => {
@@ -243,8 +245,12 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
             "releaseSuffix" => suffix = read_suffix(text("releaseSuffix")?).map_err(wrong)?,
             "rollout" => rollout = Rollout::read(value).map_err(wrong)?,
             "allow" => allow = Allow::read(value).map_err(wrong)?,
-            "targetNamespace" => placement.target = read_target(text("targetNamespace")?).map_err(wrong)?,
-            "serviceAccount" => account = read_account(text("serviceAccount")?).map_err(wrong)?,
+            "targetNamespace" => {
+                placement.target = text("targetNamespace")?.map(placement::target).transpose().map_err(named)?;
+            }
+            "serviceAccount" => {
+                account = text("serviceAccount")?.map(ServiceAccount::read).transpose().map_err(named)?;
+            }
             "namespaces" => placement.namespaces = Namespaces::read(value).map_err(wrong)?,
             "clusterScoped" => placement.cluster_scoped = ClusterScoped::read(value).map_err(wrong)?,
             // The environment may be wrong for one kind only. Other kinds still work.
@@ -252,24 +258,20 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
                 Ok(read) => overrides = read,
                 Err(why) => unusable = Some(format!("watches.yaml, line {}: {why}", key.referenced.line())),
             },
-            "dependsOn" => {
-                dependencies = depends_on::parse(value, true).map_err(|e| wrong(format!("dependsOn: {e}")))?;
-            }
-            "patches" => patches = patch::parse(value).map_err(|e| wrong(format!("patches: {e}")))?,
+            "dependsOn" => dependencies = depends_on::parse(value, true).map_err(named)?,
+            "patches" => patches = patch::parse(value).map_err(|e| named(e.to_string().into()))?,
             "schemaDocuments" => documents = schema_documents::parse(value, chart_base).map_err(wrong)?,
-            "valuesFrom" => {
-                sources = values_from::parse(value).map_err(|e| wrong(format!("valuesFrom: {e}")))?;
-            }
-            half_done => return Err(wrong(format!("{half_done} has a row in FIELDS, and no code reads it"))),
+            "valuesFrom" => sources = values_from::parse(value).map_err(named)?,
+            half_done => return Err(wrong(format!("{half_done} has a row in FIELDS, and no code reads it").into())),
         }
     }
     let reconcile_period = text("reconcilePeriod")?.map(duration::parse).transpose().map_err(wrong)?;
     let ignored = entry.get("ignoreDrift").filter(|v| !v.is_null()).map(ignore::read).transpose();
-    let ignored = ignored.map_err(|e| wrong(format!("ignoreDrift: {e}")))?;
+    let ignored = ignored.map_err(FieldError::within("ignoreDrift")).map_err(wrong)?;
     let selector = entry.get("selector").map(selector::text).transpose().map_err(wrong)?.flatten();
     let chart = ChartRef::parse(required("chart")?, chart_base);
     if proof != Proof::default() && matches!(chart, ChartRef::Path(_)) {
-        return Err(wrong("digest and keyring are for a chart that is fetched (oci://, https://, http://)".to_owned()));
+        return Err(wrong("digest and keyring are for a chart that is fetched (oci://, https://, http://)".into()));
     }
     Ok(Kind {
         gvk: Gvk::new(text("group")?.unwrap_or_default(), required("version")?, required("kind")?),
@@ -294,44 +296,34 @@ fn read_entry(entry: &Entry, line: u64, chart_base: &Path, warnings: &mut Vec<St
     })
 }
 
-fn read_target(text: Option<&str>) -> Result<Option<Box<str>>, String> {
-    text.map(placement::target).transpose().map_err(|e| format!("targetNamespace: {e}"))
-}
-
-fn read_account(text: Option<&str>) -> Result<Option<ServiceAccount>, String> {
-    text.map(ServiceAccount::read).transpose().map_err(|e| format!("serviceAccount: {e}"))
-}
-
 /// Checks the chart of an entry with a digest.
 ///
 /// # Errors
 /// If it is none.
-pub fn digest(digest: Option<&str>) -> Result<Proof, String> {
+pub fn digest(digest: Option<&str>) -> Result<Proof, FieldError> {
     read_proof(digest, None, Path::new(""))
 }
 
 /// The checks of a chart that is fetched.
-fn read_proof(digest: Option<&str>, keyring: Option<&str>, base: &Path) -> Result<Proof, String> {
+fn read_proof(digest: Option<&str>, keyring: Option<&str>, base: &Path) -> Result<Proof, FieldError> {
     let hexadecimal = |digest: &str| {
         let digits = digest.strip_prefix("sha256:").unwrap_or(digest).to_ascii_lowercase();
         let fits = digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-        fits.then_some(digits).ok_or_else(|| {
-            format!(
-                "digest: {digest:?} is not sha256: and 64 hexadecimal digits, which `sha256sum` prints of the archive"
-            )
-        })
+        let form = "sha256: and 64 hexadecimal digits, which `sha256sum` prints of the archive";
+        let wrong = || FieldError::is_not(format!("digest: {digest:?}"), form);
+        fits.then_some(digits).ok_or_else(wrong)
     };
     Ok(Proof { digest: digest.map(hexadecimal).transpose()?, keyring: keyring.map(|path| base.join(path)) })
 }
 
 /// The suffix that a release name can add to the name of its custom resource.
-fn read_suffix(text: Option<&str>) -> Result<&str, String> {
+fn read_suffix(text: Option<&str>) -> Result<&str, FieldError> {
     let suffix = text.unwrap_or_default();
     let fits = suffix.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
     let whole = suffix.is_empty() || suffix.starts_with('-') && !suffix.ends_with('-');
-    (fits && whole && suffix.len() <= 20)
-        .then_some(suffix)
-        .ok_or_else(|| format!("releaseSuffix: {suffix:?} is not like -restore, of 20 characters at most"))
+    let form = "like -restore, of 20 characters at most";
+    let wrong = || FieldError::is_not(format!("releaseSuffix: {suffix:?}"), form);
+    (fits && whole && suffix.len() <= 20).then_some(suffix).ok_or_else(wrong)
 }
 
 /// An entry with the lines of its keys.

@@ -5,10 +5,17 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::bounds::BoundsError;
+use crate::object::field_error::FieldError;
+
 /// Bytes of a path.
 const MAX_BYTES: usize = 256;
 /// Steps of a path.
 const MAX_STEPS: usize = 16;
+
+/// The form of a path, for errors.
+const FORM: &str = "a path: a path is like .status.phase, with [0] for an item, ['a.b/c'] for a key with dots, and \
+                    [?(@.type==\"Ready\")] for the first item with such a field";
 
 /// A path such as `.status.loadBalancer.ingress[0].ip` or `.status.conditions[?(@.type=="Ready")].status`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,17 +37,12 @@ enum Step {
 }
 
 impl FieldPath {
-    /// Reads a path. The error is a sentence.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Reads a path.
+    pub fn parse(text: &str) -> Result<Self, FieldError> {
         if text.len() > MAX_BYTES {
-            return Err(format!("it has {} bytes; the limit is {MAX_BYTES}", text.len()));
+            return Err(BoundsError::Bytes { found: text.len(), limit: MAX_BYTES }.into());
         }
-        let wrong = || {
-            format!(
-                "{text:?} is not a path: a path is like .status.phase, with [0] for an item, ['a.b/c'] for a key with \
-                 dots, and [?(@.type==\"Ready\")] for the first item with such a field"
-            )
-        };
+        let wrong = || FieldError::is_not(format!("{text:?}"), FORM);
         let mut steps = Vec::new();
         let mut left = text;
         while !left.is_empty() {
@@ -52,7 +54,7 @@ impl FieldPath {
             return Err(wrong());
         }
         if steps.len() > MAX_STEPS {
-            return Err(format!("it has {} steps; the limit is {MAX_STEPS}", steps.len()));
+            return Err(format!("it has {} steps; the limit is {MAX_STEPS}", steps.len()).into());
         }
         Ok(Self { text: text.into(), steps })
     }
@@ -86,9 +88,9 @@ impl FieldPath {
 }
 
 impl TryFrom<String> for FieldPath {
-    type Error = String;
+    type Error = FieldError;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, FieldError> {
         Self::parse(&text)
     }
 }
@@ -161,10 +163,12 @@ mod tests {
         for path in
             ["", "status", ".", ".a..b", ".a[", ".a[x]", ".a[-1]", ".a['']", ".a[?(@.b==c)]", ".a b", "[0", ".a[+1]"]
         {
-            let why = FieldPath::parse(path).unwrap_err();
+            let why = FieldPath::parse(path).unwrap_err().to_string();
             assert!(why.contains("is not a path"), "{path}: {why}");
         }
-        assert!(FieldPath::parse(&".a".repeat(17)).unwrap_err().contains("the limit is 16"));
-        assert!(FieldPath::parse(&format!(".{}", "a".repeat(300))).unwrap_err().contains("the limit is 256"));
+        assert!(FieldPath::parse(&".a".repeat(17)).unwrap_err().to_string().contains("the limit is 16"));
+        assert!(
+            FieldPath::parse(&format!(".{}", "a".repeat(300))).unwrap_err().to_string().contains("the limit is 256")
+        );
     }
 }

@@ -3,6 +3,7 @@
 //! of kinds of custom resources or of the API server.
 
 pub mod conditions;
+pub mod field_error;
 pub mod field_path;
 pub mod patch;
 pub mod quantity;

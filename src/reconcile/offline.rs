@@ -25,6 +25,7 @@ use crate::kind::sleep::Sleep;
 use crate::kind::switches::TARGET_NAMESPACE;
 use crate::mask::Text;
 use crate::members::drivers::Drivers;
+use crate::object::field_error::FieldError;
 use crate::object::{Gvk, Object, ObjectId};
 use crate::plan::stamp::{Stamped, stamp_all};
 use crate::release::owner::Owner;
@@ -155,10 +156,10 @@ fn rendering(cr: &PlainResource, settings: OfflineSettings<'_>, seed: u32) -> Re
     let owner = cr.owner(kind, chart);
     check(cr, kind, &owner)?;
     let own = annotations::texts(&cr.annotations).map_or_else(Annotations::default, |texts| Annotations::read(&texts));
-    own.depends_on.as_ref().map_err(|why| Error::Values(why.clone()))?;
-    own.ignored.as_ref().map_err(|why| Error::Values(why.clone()))?;
+    own.depends_on.as_ref().map_err(unreadable)?;
+    own.ignored.as_ref().map_err(unreadable)?;
     let missing = missing(kind, &own)?;
-    let patches: Vec<_> = kind.patches.iter().cloned().chain(own.patches.map_err(Error::Values)?).collect();
+    let patches: Vec<_> = kind.patches.iter().chain(own.patches.as_ref().map_err(unreadable)?).cloned().collect();
     let mut given = cr.spec.clone();
     values::merge(&mut given, kind.overrides.values.clone());
     let release = Release {
@@ -170,7 +171,7 @@ fn rendering(cr: &PlainResource, settings: OfflineSettings<'_>, seed: u32) -> Re
     let options = Options::shared(Arc::clone(&host) as _).limits(LIMITS);
     let inputs = ChartInputs { chart, release: &release, capabilities };
     // A schedule depends on the time, and the effect of a change does not.
-    let asleep = kind.switches.read(&cr.annotations).map_err(Error::Values)?.sleep == Sleep::Always;
+    let asleep = kind.switches.read(&cr.annotations).map_err(|why| unreadable(&why))?.sleep == Sleep::Always;
     let alterations = Alterations { patches, asleep };
     let (mut rendered, mut objects) = with_chart(inputs, given, &alterations, &options, |_| ())?;
     let drivers = Drivers::new();
@@ -194,6 +195,10 @@ fn rendering(cr: &PlainResource, settings: OfflineSettings<'_>, seed: u32) -> Re
     })
 }
 
+fn unreadable(annotation: &FieldError) -> Error {
+    Error::Values(annotation.to_string())
+}
+
 /// Checks the name and the place of a release.
 fn check(cr: &PlainResource, kind: &Kind, owner: &Owner) -> Result<(), Error> {
     if let Some(why) = &kind.unusable {
@@ -203,20 +208,20 @@ fn check(cr: &PlainResource, kind: &Kind, owner: &Owner) -> Result<(), Error> {
         return Err(Error::Values(format!("the release has no namespace: set targetNamespace or {TARGET_NAMESPACE}")));
     }
     if let Some(target) = cr.annotations.get(TARGET_NAMESPACE) {
-        kind.placement.check_target(target.trim(), &cr.namespace).map_err(Error::NotAllowed)?;
+        kind.placement.check_target(target.trim(), &cr.namespace).map_err(|why| Error::NotAllowed(why.to_string()))?;
     }
-    kind.switches.read(&cr.annotations).map_err(Error::Values)?;
+    kind.switches.read(&cr.annotations).map_err(|why| unreadable(&why))?;
     check_name(&owner.release_name).map_err(Error::Values)
 }
 
 fn place(kind: &Kind, id: &ObjectId, own: &str) -> Result<(), Error> {
     let place = id.namespace.as_deref().map_or(Place::Cluster, Place::In);
-    kind.placement.check(&id.gvk, place, own, &id.to_string()).map_err(Error::NotAllowed)
+    kind.placement.check(&id.gvk, place, own, &id.to_string()).map_err(|why| Error::NotAllowed(why.to_string()))
 }
 
 /// The sources of values that only a cluster has.
 fn missing(kind: &Kind, own: &Annotations) -> Result<Vec<String>, Error> {
-    let sources = own.sources.as_ref().map_err(|why| Error::Values(why.clone()))?;
+    let sources = own.sources.as_ref().map_err(unreadable)?;
     Ok(kind.values_from.iter().chain(sources).map(ToString::to_string).collect())
 }
 

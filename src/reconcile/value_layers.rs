@@ -74,7 +74,7 @@ pub fn lay_over(
         return Ok(());
     };
     secrets.add(content);
-    bounds::SOURCE.text(content.as_bytes()).map_err(|why| wrong(&why))?;
+    bounds::SOURCE.text(content.as_bytes()).map_err(|why| wrong(&why.to_string()))?;
     values_from::set_path(path, content, all)
         .map_err(|_| format!("values-from: {source}: targetPath {path:?} cannot be set"))
 }

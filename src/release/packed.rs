@@ -37,7 +37,10 @@ pub fn unzip(gzip: &[u8], limits: Bounds) -> Result<Vec<u8>, UnzipError> {
             return Ok(json);
         }
         measure.read(&json[json.len() - read..]);
-        limits.text(&json).and_then(|()| limits.measured(&measure)).map_err(UnzipError::OverLimit)?;
+        limits
+            .text(&json)
+            .and_then(|()| limits.measured(&measure))
+            .map_err(|why| UnzipError::OverLimit(why.to_string()))?;
     }
 }
 

@@ -471,7 +471,7 @@ impl Packed {
         } else {
             let mut measure = Measure::default();
             measure.read(&self.data);
-            self.limits.measured(&measure).map_err(RecordError::OverLimit)?;
+            self.limits.measured(&measure).map_err(|why| RecordError::OverLimit(why.to_string()))?;
             self.data
         };
         serde_json::from_slice(&json).map_err(|_| RecordError::Corrupted("not a JSON object"))

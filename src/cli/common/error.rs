@@ -3,6 +3,7 @@
 use crate::chaos::ChaosError;
 use crate::crd::CrdError;
 use crate::lint::LintError;
+use crate::object::field_error::FieldError;
 use crate::scaffold::ScaffoldError;
 use crate::source::SourceError;
 use crate::template::yaml::EmitError;
@@ -33,5 +34,5 @@ macro_rules! texts {
         }
     )+};
 }
-texts!(CliError: &str, String, ChaosError, CrdError, EmitError, LintError, ScaffoldError, SourceError);
+texts!(CliError: &str, String, ChaosError, CrdError, EmitError, FieldError, LintError, ScaffoldError, SourceError);
 texts!(FlagError: &str, String);

@@ -12,6 +12,7 @@ use crate::definition::{self, ChartPlace, Fetched, KIND, Spec};
 use crate::fleet::demands::Demands;
 use crate::kind::selector::matches;
 use crate::kind::{ChartRef, Kind, Proof, watches};
+use crate::object::field_error::FieldError;
 use crate::object::{Gvk, Object, parse_manifest};
 use crate::reconcile::charts::{Credentials, chart_of, fetch_chart, read};
 use crate::reconcile::offline::PlainResource;
@@ -225,9 +226,9 @@ fn of_definitions(objects: Vec<Object>, folder: &Path) -> Result<Vec<Arc<FleetKi
     let definitions = objects.into_iter().filter(|object| object.gvk.kind_group() == wanted);
     definitions
         .map(|object| {
-            let named = |why: String| CliError(format!("{KIND} {}: {why}", object.name));
+            let named = |why: FieldError| CliError(format!("{KIND} {}: {why}", object.name));
             let spec = Spec::read(&Value::Object(object.body.clone())).map_err(named)?;
-            let chart = chart_of_definition(&spec, folder).map_err(|e| named(e.0))?;
+            let chart = chart_of_definition(&spec, folder).map_err(|e| named(e.0.into()))?;
             let kind = spec.names(&chart).and_then(|names| spec.kind(&names, folder)).map_err(named)?;
             Ok(FleetKind::new(kind, chart))
         })

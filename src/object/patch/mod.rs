@@ -83,8 +83,8 @@ pub fn parse(list: &Value) -> Result<Vec<Patch>, PatchError> {
 }
 
 /// Reads the annotation's text, JSON.
-pub fn parse_text(text: &str) -> Result<Vec<Patch>, String> {
-    Ok(parse(&bounds::ANNOTATION.json(text)?)?)
+pub fn parse_text(text: &str) -> Result<Vec<Patch>, PatchError> {
+    parse(&bounds::ANNOTATION.json(text).map_err(|why| why.to_string())?)
 }
 
 fn parse_one(item: &Value, values: &mut usize) -> Result<Patch, PatchError> {

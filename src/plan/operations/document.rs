@@ -3,6 +3,7 @@
 
 use crate::kind::cron::Cron;
 use crate::names;
+use crate::object::field_error::FieldError;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    pub fn times(&self) -> Result<Cron, String> {
+    pub fn times(&self) -> Result<Cron, FieldError> {
         Cron::parse(&self.text, &self.time_zone)
     }
 }

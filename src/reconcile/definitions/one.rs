@@ -14,6 +14,7 @@ use crate::cluster::error::ApiError;
 use crate::crd::{self, CrdSettings, Names};
 use crate::definition::{self, ChartPlace, DefinitionReason, DefinitionReport, OnDelete, Spec, status};
 use crate::names::DEFINITION;
+use crate::object::field_error::FieldError;
 use crate::object::{Gvk, ObjectId};
 use crate::plan::status::not_served;
 use crate::rbac::RoleDocument;
@@ -30,7 +31,7 @@ impl Definitions {
         if object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
             return self.finish(name, object).await.map(|()| None);
         }
-        let invalid = |why: String| Verdict::new(DefinitionReason::InvalidSpec, why);
+        let invalid = |why: FieldError| Verdict::new(DefinitionReason::InvalidSpec, why.to_string());
         let place = Spec::read(object).map_err(invalid)?.place(&self.settings.base).map_err(invalid)?;
         self.set_finalizer(name, object, true).await.map_err(|e| Verdict::failed(&e))?;
         Ok(Some(place))
@@ -43,7 +44,7 @@ impl Definitions {
         object: &Value,
         chart: Result<Chart, String>,
     ) -> Result<Verdict, Verdict> {
-        let invalid = |why: String| Verdict::new(DefinitionReason::InvalidSpec, why);
+        let invalid = |why: FieldError| Verdict::new(DefinitionReason::InvalidSpec, why.to_string());
         let spec = Spec::read(object).map_err(invalid)?;
         let unusable = |why: String| Verdict::new(DefinitionReason::ChartUnusable, why);
         let chart = chart.map_err(unusable)?;

@@ -34,7 +34,7 @@ impl PerRelease<ParsedAnnotations> {
             Ok((read, texts)) => (Arc::new(read), texts),
             // A panic here is a fault of the operator, but must not fail all passes.
             Err(error) => {
-                let read = annotations::Annotations { patches: Err(error.to_string()), ..Default::default() };
+                let read = annotations::Annotations { patches: Err(error.to_string().into()), ..Default::default() };
                 return Arc::new(read);
             }
         };

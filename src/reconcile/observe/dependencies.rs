@@ -52,7 +52,7 @@ pub fn gather(
     let mut dependencies = served.kind.depends_on.clone();
     match &own.depends_on {
         Ok(more) => dependencies.extend(more.iter().cloned()),
-        Err(why) => linked.refusal = wrong(why.clone()),
+        Err(why) => linked.refusal = wrong(why.to_string()),
     }
     if dependencies.len() > bounds::DEPENDENCIES {
         dependencies.truncate(bounds::DEPENDENCIES);

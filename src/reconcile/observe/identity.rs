@@ -23,6 +23,6 @@ pub fn identity(kind: &Kind, cr: &Cr, owner: &Owner) -> Identity {
             let namespace = account.namespace.as_deref().unwrap_or(own).to_owned();
             Identity::Account(Arc::new(Account { namespace, name: account.name.to_string() }))
         }
-        Err(why) => Identity::Nobody(why.into()),
+        Err(why) => Identity::Nobody(why.to_string().into()),
     }
 }

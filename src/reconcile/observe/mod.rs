@@ -28,6 +28,7 @@ use crate::kind::switches::{HELM_TIMEOUT, RELEASE_NAME, Switches, TAKE_OWNERSHIP
 use crate::members::document::Members;
 use crate::names::ASLEEP;
 use crate::object::ObjectId;
+use crate::object::field_error::FieldError;
 use crate::plan::attempts;
 use crate::plan::fields;
 use crate::plan::objects::names_owner;
@@ -401,14 +402,18 @@ async fn read_newest(observed: &mut Observed, ctx: &Context) {
     }
 }
 
+fn unreadable(why: &FieldError) -> Refusal {
+    Refusal { reason: "InvalidAnnotation", message: why.to_string() }
+}
+
 fn read_switches(served: &Served, cr: &Cr) -> (Switches, Option<Refusal>) {
     let known = &served.kind.switches;
-    let refuse = |message| (known.clone(), Some(Refusal { reason: "InvalidAnnotation", message }));
+    let refuse = |why| (known.clone(), Some(unreadable(&why)));
     known.read(&cr.annotations).map_or_else(refuse, |switches| (switches, None))
 }
 
 pub fn ignored(own: &Annotations) -> (Vec<Ignore>, Option<Refusal>) {
-    let refuse = |message| (Vec::new(), Some(Refusal { reason: "InvalidAnnotation", message }));
+    let refuse = |why| (Vec::new(), Some(unreadable(&why)));
     own.ignored.clone().map_or_else(refuse, |rules| (rules, None))
 }
 
@@ -455,7 +460,7 @@ fn misplaced(owner: &Owner, cr: &Cr, served: &Served, ctx: &Context) -> Option<R
     // A text that is not a name is a bad switch.
     let said = cr.annotations.get(TARGET_NAMESPACE).map(|text| text.trim()).filter(|text| dns::is_label(text));
     match said.map(|said| served.kind.placement.check_target(said, own)) {
-        Some(Err(message)) => Some(Refusal { reason: "NamespaceNotAllowed", message }),
+        Some(Err(why)) => Some(Refusal { reason: "NamespaceNotAllowed", message: why.to_string() }),
         _ => unwatched(owner, ctx),
     }
 }

@@ -67,11 +67,11 @@ pub fn gather(
     let refuse = |reason: &'static str, message: String| Some(Refusal { reason, message });
     match &own.sources {
         Ok(sources) => extras.sources.extend(sources.iter().cloned()),
-        Err(why) => extras.refusal = refuse("InvalidAnnotation", why.clone()),
+        Err(why) => extras.refusal = refuse("InvalidAnnotation", why.to_string()),
     }
     match &own.patches {
         Ok(patches) => extras.patches.extend(patches.iter().cloned()),
-        Err(why) => extras.refusal = refuse("InvalidAnnotation", why.clone()),
+        Err(why) => extras.refusal = refuse("InvalidAnnotation", why.to_string()),
     }
     if extras.sources.len() > bounds::SOURCES {
         extras.sources.truncate(bounds::SOURCES);

@@ -56,5 +56,7 @@ pub async fn stamp(
 pub fn place(id: &ObjectId, observed: &Observed, ctx: &Context) -> Result<(), Error> {
     let placement = &ctx.kinds.get(observed.key.kind).kind.placement;
     let place = id.namespace.as_deref().map_or(Place::Cluster, Place::In);
-    placement.check(&id.gvk, place, &observed.key.namespace, &id.to_string()).map_err(Error::NotAllowed)
+    placement
+        .check(&id.gvk, place, &observed.key.namespace, &id.to_string())
+        .map_err(|why| Error::NotAllowed(why.to_string()))
 }
