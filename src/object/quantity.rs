@@ -23,7 +23,7 @@ pub fn bytes(text: &str) -> Option<u64> {
     let bytes = number.parse::<f64>().ok().filter(|_| is_plain)? * unit;
     // Larger numbers lose digits as an f64, and no volume has them.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is within these bounds")]
-    (bytes >= 0.0 && bytes < 9e15).then(|| bytes.ceil() as u64)
+    (0.0..9e15).contains(&bytes).then(|| bytes.ceil() as u64)
 }
 
 /// A number of bytes as a quantity: in MiB, rounded up.
