@@ -359,6 +359,14 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str, drivers: &Drivers)
         return Err(format!("with driver: {driver}, the name of the document cannot be {}", manifest.name));
     }
     let service = check_target(&target, objects, namespace)?;
+    let grow = VolumeGrowth::read(volumes.take("grow"))?;
+    if let Some(grow) = &grow {
+        if known.is_some_and(|known| !known.profile().measures_volumes) {
+            let driver = driver.as_str();
+            return Err(format!("with driver: {driver}, volumes cannot grow by themselves; remove spec.volumes.grow"));
+        }
+        check_growth(grow, &target, objects)?;
+    }
     let needs = known.map(|known| known.needs(&settings, &target)).transpose()?.unwrap_or_default();
     if let Some(name) = &needs.config_map {
         check_map(field, name, objects, namespace)?;
@@ -370,7 +378,7 @@ fn read_set(hook: &Hook, objects: &[Object], namespace: &str, drivers: &Drivers)
         driver,
         on_remove: volumes.choice("onRemove", &on_remove, Some(OnRemove::Delete))?,
         on_orphan: volumes.choice("onOrphan", &on_orphan, Some(OnOrphan::Refuse))?,
-        grow: VolumeGrowth::read(volumes.take("grow"))?,
+        grow,
         progress_deadline,
         service,
         settings: DriverSettings::of(field, settings),
@@ -435,8 +443,8 @@ fn read_settings(
 
 /// Checks that the operator can step the StatefulSet. Returns its service name.
 fn check_target(target: &str, objects: &[Object], namespace: &str) -> Result<String, String> {
-    let is_set = |o: &&Object| &*o.gvk.group == "apps" && &*o.gvk.kind == "StatefulSet" && o.name == target;
-    let set = objects.iter().find(is_set).ok_or_else(|| format!("the chart has no StatefulSet {target}"))?;
+    let set =
+        objects.iter().find(|o| is_set(o, target)).ok_or_else(|| format!("the chart has no StatefulSet {target}"))?;
     if set.namespace.as_deref().is_some_and(|n| n != namespace) {
         return Err(format!("StatefulSet {target} is not in the namespace of the release"));
     }
@@ -463,6 +471,21 @@ fn check_target(target: &str, objects: &[Object], namespace: &str) -> Result<Str
         ));
     }
     Ok(at("/serviceName").and_then(Value::as_str).unwrap_or_default().to_owned())
+}
+
+/// Checks that the StatefulSet has the claim template whose volumes grow.
+fn check_growth(grow: &VolumeGrowth, target: &str, objects: &[Object]) -> Result<(), String> {
+    let set = objects.iter().find(|o| is_set(o, target));
+    let templates = set.and_then(|set| set.body.get("spec")?.get("volumeClaimTemplates")?.as_array());
+    let name = |template: &Value| template.pointer("/metadata/name").and_then(Value::as_str) == Some(&grow.claim);
+    if templates.is_some_and(|all| all.iter().any(name)) {
+        return Ok(());
+    }
+    Err(format!("spec.volumes.grow.claim: StatefulSet {target} has no claim template {}", grow.claim))
+}
+
+fn is_set(object: &Object, name: &str) -> bool {
+    &*object.gvk.group == "apps" && &*object.gvk.kind == "StatefulSet" && object.name == name
 }
 
 /// Only the driver decides which member may begin with what: it has one `ConfigMap` for that, which no other client is

@@ -82,6 +82,27 @@ fn a_chart_without_a_document_has_no_members_whatever_other_hooks_are_called() {
 }
 
 #[test]
+fn volumes_grow_where_the_driver_knows_how_full_they_are() {
+    let set = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec: {volumeClaimTemplates: [{metadata: {name: data}}]}\n";
+    let of = |claim: &str, driver: &str| {
+        let grow = format!("volumes: {{grow: {{claim: {claim}, max: 2Gi}}}}");
+        read(&[set, &members("m", &format!("{{target: {{name: db}}, size: 3, {driver}, {grow}}}"))])
+    };
+    let primary = "driver: primary, primary: {agentURL: 'http://$(POD).p:7360'}";
+    let found = of("data", primary).unwrap().unwrap();
+    assert_eq!(found.sets[0].grow.as_ref().unwrap().max, 2 << 30);
+    assert_eq!(Members::decode(&found.encode().unwrap()), Some(found));
+    assert_eq!(
+        of("logs", primary).unwrap_err(),
+        "Members m: spec.volumes.grow.claim: StatefulSet db has no claim template logs"
+    );
+    assert_eq!(
+        of("data", "driver: jobs").unwrap_err(),
+        "Members m: with driver: jobs, volumes cannot grow by themselves; remove spec.volumes.grow"
+    );
+}
+
+#[test]
 fn a_driver_is_one_of_ours_or_has_a_domain() {
     let of = |more: &str| read(&[SET, &members("m", &format!("{{target: {{name: db}}, size: 3, {more}}}"))]);
     let unknown = |name: &str| {

@@ -134,6 +134,8 @@ pub struct DriverProfile {
     /// It repeats texts of the application in the status, from which secrets of the release are removed
     /// ([`Connection::shown`]).
     pub shows_texts: bool,
+    /// It knows how full the volumes of members are ([`MemberDriver::volumes`]).
+    pub measures_volumes: bool,
     /// The fields of its report about the application ([`MemberDriver::report`]).
     pub reports: &'static [&'static str],
     /// The fields of the report that a `Status` document can show.
@@ -155,6 +157,7 @@ impl DriverProfile {
             rest: None,
             creates: None,
             shows_texts: false,
+            measures_volumes: false,
             reports: &[],
             facts: &[],
         }

@@ -103,7 +103,7 @@ async fn a_release_of_bitnamis_layout_comes_under_writers_and_kills_and_loses_no
         if left["items"] == json!([]) { Ok(()) } else { Err(left.to_string()) }
     });
     my.kubectl(&["wait", "mysql/shop", "--for=condition=Ready", "--timeout=60s"]).unwrap();
-    let replays = "SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'BINLOG REPLAY' AND GRANTEE LIKE '_root%'";
+    let replays = "SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'BINLOG REPLAY' AND GRANTEE = '''root''@''%'''";
     let since = std::time::Instant::now();
     while numbers(&my.writes(), replays).await != [0] {
         // The kubelet brings a changed ConfigMap to a pod within two minutes.

@@ -147,6 +147,13 @@ impl Sql {
         Ok(self.keep(connection, answer)?.into_iter().map(RowFields).collect())
     }
 
+    /// Whether a query returns a row. The others are read, and none is kept.
+    pub async fn returns_row(&mut self, query: impl AsQuery, within: Duration) -> Result<bool, SqlError> {
+        let mut connection = self.connection.take().ok_or(SqlError::Lost)?;
+        let answer = tokio::time::timeout(within, connection.query_first::<Row, _>(query)).await;
+        Ok(self.keep(connection, answer)?.is_some())
+    }
+
     /// A connection whose answer did not arrive cannot be used again.
     fn keep<T>(&mut self, connection: Conn, answer: Result<Result<T, Error>, Elapsed>) -> Result<T, SqlError> {
         let answer = answer.map_err(|_| SqlError::Late)?.map_err(|error| of(&error));

@@ -80,6 +80,7 @@ impl MemberDriver for Primary {
         rest: Some(RestPeriod { every: Duration::from_secs(2), again: Duration::from_millis(500) }),
         creates: Some(CreatedObjects::ConfigMap(LABEL)),
         shows_texts: true,
+        measures_volumes: true,
         reports: &["primary", "safeToFailOver", "unsafeBecause", "members", "import", "lastChange", "switchOver"],
         facts: &["primary", "safeToFailOver", "import"],
         ..DriverProfile::named("primary")
