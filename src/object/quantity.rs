@@ -16,7 +16,7 @@ const UNITS: [(&str, f64); 12] = [
     ("", 1.0),
 ];
 
-/// The number of bytes that a quantity such as `8Gi`, `1.5G` or `1e9` stands for, rounded up. `None` if it is not one.
+/// The number of bytes of a quantity such as `8Gi`, `1.5G` or `1e9`, rounded up. `None` if it is not one.
 pub fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
     let is_plain = number.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+'));

@@ -56,7 +56,7 @@ pub fn root_of_mysql() -> PathBuf {
 static ADDRESSES: Mutex<u8> = Mutex::new(2);
 
 /// A member. It ends with this value.
-pub struct Member {
+pub struct MemberProcess {
     pub name: String,
     pub address: Ipv4Addr,
     pub folder: PathBuf,
@@ -73,13 +73,13 @@ pub struct Member {
 }
 
 /// Members of one cluster.
-pub struct Cluster {
-    pub members: Vec<Member>,
+pub struct DatabaseCluster {
+    pub members: Vec<MemberProcess>,
     pub data: String,
     folder: PathBuf,
 }
 
-impl Cluster {
+impl DatabaseCluster {
     /// So many members, of which the first may create the data. Nothing is started yet.
     pub fn new(size: u8) -> Self {
         let mut next = ADDRESSES.lock().expect("nobody panicked");
@@ -90,7 +90,7 @@ impl Cluster {
             fs::create_dir_all(own.join("v")).expect("the folder can be made");
             fs::write(folder.join("password"), "replication\n").expect("it can be written");
             fs::write(folder.join("admin"), PASSWORD).expect("it can be written");
-            Member {
+            MemberProcess {
                 name: format!("db-{k}"),
                 address: Ipv4Addr::new(127, 0, 0, *next + k),
                 folder: own,
@@ -158,7 +158,7 @@ impl Cluster {
         Ipv4Addr::new(127, 0, 0, *next - 1).to_string()
     }
 
-    pub fn member(&mut self, k: usize) -> &mut Member {
+    pub fn member(&mut self, k: usize) -> &mut MemberProcess {
         &mut self.members[k]
     }
 
@@ -216,7 +216,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for DatabaseCluster {
     fn drop(&mut self) {
         self.members.clear();
         if std::thread::panicking() {
@@ -227,7 +227,7 @@ impl Drop for Cluster {
     }
 }
 
-impl Member {
+impl MemberProcess {
     pub fn url(&self) -> String {
         format!("{}://{}:8090", if self.tls.is_some() { "https" } else { "http" }, self.address)
     }
@@ -384,7 +384,7 @@ impl Member {
     }
 }
 
-impl Member {
+impl MemberProcess {
     /// The texts of a query.
     pub async fn texts(&self, query: &str) -> Vec<String> {
         let mut connection = connect(self.address).await.expect("it takes connections");
@@ -392,13 +392,13 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for MemberProcess {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-impl Reached for Member {
+impl Reached for MemberProcess {
     fn options(&self) -> Opts {
         reached(&self.address.to_string(), "admin", PASSWORD)
     }

@@ -9,19 +9,19 @@ use mysql_async::prelude::Queryable as _;
 use serde_json::{Value, json};
 use tillerman::agent::contract::Reason;
 
-use crate::cluster::{Cluster, PATIENCE, connect_as, is_mysql};
+use crate::cluster::{DatabaseCluster, PATIENCE, connect_as, is_mysql};
 
 /// The folder that the kubelet mounts.
 pub struct Folder(PathBuf);
 
 impl Folder {
     /// Members that have one, with another root of the file system if they have programs of their own.
-    pub async fn of(size: u8, accounts: &Value) -> (Cluster, Self) {
+    pub async fn of(size: u8, accounts: &Value) -> (DatabaseCluster, Self) {
         Self::with_root(size, accounts, None).await
     }
 
-    async fn with_root(size: u8, accounts: &Value, root: Option<PathBuf>) -> (Cluster, Self) {
-        let mut cluster = Cluster::new(size);
+    async fn with_root(size: u8, accounts: &Value, root: Option<PathBuf>) -> (DatabaseCluster, Self) {
+        let mut cluster = DatabaseCluster::new(size);
         let folder = Self(cluster.folder().join("accounts"));
         fs::create_dir(&folder.0).unwrap();
         folder.declare(accounts);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::cluster::{Cluster, is_mysql};
+use crate::cluster::{DatabaseCluster, is_mysql};
 use crate::full::Disk;
 use crate::seeding::fill;
 use crate::stored::{Gateway, Shelf, alter, restore};
@@ -125,7 +125,7 @@ const HARMS: [Harm; 17] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drill_passes_where_a_restore_succeeds_and_finds_each_of_25_harms() {
-    let cluster = Cluster::with_primary(1).await;
+    let cluster = DatabaseCluster::with_primary(1).await;
     fill(&cluster, 16).await;
     let shelf = Shelf::of(&cluster);
     let writers = Writers::start(&cluster.members, 2).await;
@@ -143,10 +143,10 @@ async fn a_drill_passes_where_a_restore_succeeds_and_finds_each_of_25_harms() {
         assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
     };
     copied(&shelf.folder, &safe);
-    let mut pod = Cluster::new(1);
+    let mut pod = DatabaseCluster::new(1);
     pod.member(0).environment = vec![("DATA", cluster.data.clone())];
     let sender = shelf.sender(&["--until=end"]);
-    let drill = async |pod: &Cluster, rows: &[&str], sender: &[String]| {
+    let drill = async |pod: &DatabaseCluster, rows: &[&str], sender: &[String]| {
         let done = restore(&pod.members[0], &[&["--check"], rows].concat(), sender).await;
         let left = fs::read_dir(pod.members[0].folder.join("v")).unwrap().flatten().map(|entry| entry.file_name());
         let left: Vec<_> = left.filter(|name| ["data", "arriving", "copying"].iter().any(|own| name == own)).collect();
@@ -192,12 +192,12 @@ async fn a_drill_passes_where_a_restore_succeeds_and_finds_each_of_25_harms() {
     ] {
         finds(row, drill(&pod, &[row], &sender).await, expected);
     }
-    let mut other = Cluster::new(1);
+    let mut other = DatabaseCluster::new(1);
     other.member(0).environment = vec![("DATA", "other".into())];
     finds("the copy is of another cluster", drill(&other, &ROWS, &sender).await, "is of another cluster's data");
     let absent = vec![shelf.folder.join("absent").display().to_string()];
     finds("the program that sends is missing", drill(&pod, &ROWS, &absent).await, "cannot be started");
-    let mut small = Cluster::new(1);
+    let mut small = DatabaseCluster::new(1);
     small.member(0).environment = vec![("DATA", cluster.data.clone())];
     let disk = Disk::new(small.members[0].folder.join("v"), 60);
     finds("the volume is too small", drill(&small, &ROWS, &sender).await, "");

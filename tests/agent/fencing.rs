@@ -5,11 +5,11 @@ use mysql_async::prelude::Queryable as _;
 use tillerman::agent::contract::{MemberState, Reason, Role};
 use tokio::task::JoinHandle;
 
-use crate::cluster::{Cluster, connect, is_mysql, server};
+use crate::cluster::{DatabaseCluster, connect, is_mysql, server};
 
 /// Three members with a table.
-async fn with_table() -> Cluster {
-    let cluster = Cluster::grown(3).await;
+async fn with_table() -> DatabaseCluster {
+    let cluster = DatabaseCluster::grown(3).await;
     cluster.members[0].run("CREATE DATABASE app").await.unwrap();
     cluster.members[0].run("CREATE TABLE app.t (id INT PRIMARY KEY)").await.unwrap();
     everywhere(&cluster, 0).await;
@@ -17,7 +17,7 @@ async fn with_table() -> Cluster {
 }
 
 /// All members have what one has.
-async fn everywhere(cluster: &Cluster, of: usize) -> MemberState {
+async fn everywhere(cluster: &DatabaseCluster, of: usize) -> MemberState {
     let state = cluster.members[of].state().await;
     for member in &cluster.members {
         member.until("it has all", |own| own.has == state.has).await;
@@ -26,14 +26,14 @@ async fn everywhere(cluster: &Cluster, of: usize) -> MemberState {
 }
 
 /// Keeps a replica from applying writes to the table, until the connection ends.
-async fn hold(cluster: &Cluster, k: usize) -> Conn {
+async fn hold(cluster: &DatabaseCluster, k: usize) -> Conn {
     let mut connection = connect(cluster.members[k].address).await.unwrap();
     connection.query_drop("LOCK TABLES app.t READ").await.unwrap();
     connection
 }
 
 /// A statement that waits for an acknowledgement.
-async fn waiting(cluster: &Cluster, statement: &'static str) -> JoinHandle<Result<(), mysql_async::Error>> {
+async fn waiting(cluster: &DatabaseCluster, statement: &'static str) -> JoinHandle<Result<(), mysql_async::Error>> {
     let primary = &cluster.members[0];
     let mut connection = connect(primary.address).await.unwrap();
     let before = primary.state().await.got;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::cluster::{Cluster, is_mysql};
+use crate::cluster::{DatabaseCluster, is_mysql};
 use crate::writers::{Writers, lost};
 
 /// A file system of its own, which goes with this value.
@@ -37,7 +37,7 @@ impl Drop for Disk {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_stops_writes_and_loses_none() {
-    let mut cluster = Cluster::new(3);
+    let mut cluster = DatabaseCluster::new(3);
     // MySQL copies itself beside its data.
     let disk = Disk::new(cluster.members[0].folder.join("v"), if is_mysql() { 1000 } else { 400 });
     cluster.create().await;

@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable as _;
 use tillerman::agent::client::Client;
 use tillerman::agent::contract::{MemberState, Role};
 
-use crate::cluster::{Cluster, Member, PATIENCE, connect, is_mysql, server};
+use crate::cluster::{DatabaseCluster, MemberProcess, PATIENCE, connect, is_mysql, server};
 use crate::full::Disk;
 use crate::writers::{Writers, lost};
 
@@ -14,8 +14,8 @@ use crate::writers::{Writers, lost};
 const AFTER: Duration = Duration::from_secs(4);
 
 /// A cluster whose agents end databases that hang, and say to a kubelet whether they are ready.
-fn cluster(size: u8) -> Cluster {
-    let mut cluster = Cluster::new(size);
+fn cluster(size: u8) -> DatabaseCluster {
+    let mut cluster = DatabaseCluster::new(size);
     for member in &mut cluster.members {
         member.flags.push(format!("--hung-after={}s", AFTER.as_secs()));
         member.flags.push(format!("--listen-health={}:8091", member.address));
@@ -23,14 +23,14 @@ fn cluster(size: u8) -> Cluster {
     cluster
 }
 
-async fn is_ready(member: &Member) -> bool {
+async fn is_ready(member: &MemberProcess) -> bool {
     let url = format!("http://{}:8091", member.address);
     let asked = Client::default().ask(&url, http::Method::GET, "/readyz", Vec::new(), Duration::from_secs(3)).await;
     asked.is_ok_and(|answer| answer.status == 200)
 }
 
 /// Waits until a member is ready, or is not; for how long it took.
-async fn until_ready(member: &Member, wanted: bool) -> Duration {
+async fn until_ready(member: &MemberProcess, wanted: bool) -> Duration {
     let since = Instant::now();
     while is_ready(member).await != wanted {
         assert!(since.elapsed() < PATIENCE, "{} is ready: {}", member.name, !wanted);
@@ -40,7 +40,7 @@ async fn until_ready(member: &Member, wanted: bool) -> Duration {
 }
 
 /// Waits until a database runs that was started after this start, because it hung.
-async fn started_again(member: &Member, before: &str) -> MemberState {
+async fn started_again(member: &MemberProcess, before: &str) -> MemberState {
     let state = member.until("it is started again", |state| !state.start.is_empty() && state.start != before).await;
     assert!(state.restarted.is_some(), "{state:?}");
     state

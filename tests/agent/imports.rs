@@ -10,7 +10,7 @@ use mysql_async::{Conn, Opts};
 
 use serde_json::json;
 
-use crate::cluster::{Cluster, Member, PASSWORD, PATIENCE, agent, is_mysql};
+use crate::cluster::{DatabaseCluster, MemberProcess, PASSWORD, PATIENCE, agent, is_mysql};
 use crate::declared::Folder;
 use crate::writers::{Reached as _, Writers, lost, numbers, reached, run};
 
@@ -34,7 +34,7 @@ impl Drop for Source {
 
 impl Source {
     /// With the server ID of the second member: rows that kept it would be skipped there.
-    async fn start(cluster: &Cluster, more: &[&str]) -> Self {
+    async fn start(cluster: &DatabaseCluster, more: &[&str]) -> Self {
         let folder = cluster.folder().join("source");
         let data = folder.join("data");
         fs::create_dir_all(&folder).unwrap();
@@ -53,7 +53,7 @@ impl Source {
         fs::write(&init, root).unwrap();
         fs::write(folder.join("root"), SECRET).unwrap();
         fs::write(folder.join("admin"), PASSWORD).unwrap();
-        let address = Cluster::beside();
+        let address = DatabaseCluster::beside();
         let mut arguments: Vec<_> = [
             "--no-defaults",
             "--user=root",
@@ -110,12 +110,12 @@ impl Source {
     }
 
     /// The import of it into the first member.
-    fn import(&self, to: &Member, more: &[&str]) -> Command {
+    fn import(&self, to: &MemberProcess, more: &[&str]) -> Command {
         self.import_as("root", to, more)
     }
 
     /// The same with an account whose password is in the file of its name.
-    fn import_as(&self, user: &str, to: &Member, more: &[&str]) -> Command {
+    fn import_as(&self, user: &str, to: &MemberProcess, more: &[&str]) -> Command {
         let mut command = Command::new(agent());
         command.arg("import").arg(format!("--source-host={}", self.address)).arg(format!("--host={}", to.address));
         command.arg(format!("--source-password-file={}", self.folder.join(user).display()));
@@ -151,7 +151,7 @@ impl Running {
         Self(command.spawn().unwrap())
     }
 
-    async fn ends(mut self, within: Duration, at: &Member) {
+    async fn ends(mut self, within: Duration, at: &MemberProcess) {
         let since = Instant::now();
         loop {
             if let Some(status) = self.0.try_wait().unwrap() {
@@ -169,7 +169,7 @@ impl Running {
 }
 
 /// Waits until the record of the import says this.
-async fn says(at: &Member, part: &str) -> String {
+async fn says(at: &MemberProcess, part: &str) -> String {
     let (since, mut last) = (Instant::now(), String::new());
     while since.elapsed() < PATIENCE * 2 {
         if let Ok(mut connection) = Conn::new(at.options()).await

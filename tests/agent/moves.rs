@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tillerman::agent::contract::{MemberState, Reason, Role};
 
-use crate::cluster::{Cluster, server};
+use crate::cluster::{DatabaseCluster, server};
 use crate::writers::{Writers, lost};
 
 /// The primary hands over to another member, and follows it.
-async fn switch_over(cluster: &Cluster, from: usize, to: usize, epoch: u64) {
+async fn switch_over(cluster: &DatabaseCluster, from: usize, to: usize, epoch: u64) {
     let state = cluster.demote(from, epoch - 1, 10_000).await.unwrap();
     assert_eq!((state.role, state.writable, state.waiting), (Role::Fenced, false, 0));
     cluster.members[to].until("it has all", |target| target.has.contains(&state.has)).await;
@@ -21,12 +21,12 @@ async fn switch_over(cluster: &Cluster, from: usize, to: usize, epoch: u64) {
     cluster.members[to].until("it takes writes", |state| state.writable).await;
 }
 
-fn others(cluster: &Cluster, of: usize) -> Vec<usize> {
+fn others(cluster: &DatabaseCluster, of: usize) -> Vec<usize> {
     (0..cluster.members.len()).filter(|k| *k != of).collect()
 }
 
 /// The primary is lost, and another member takes over: the others are fenced, and that which has most is promoted.
-async fn fail_over(cluster: &Cluster, from: usize, epoch: u64) -> usize {
+async fn fail_over(cluster: &DatabaseCluster, from: usize, epoch: u64) -> usize {
     let others = others(cluster, from);
     let mut fenced: Vec<(usize, MemberState)> = Vec::new();
     for k in others.clone() {
@@ -47,7 +47,7 @@ async fn fail_over(cluster: &Cluster, from: usize, epoch: u64) -> usize {
 }
 
 /// Each member has every acknowledged key.
-async fn assert_nothing_lost(cluster: &Cluster, primary: usize, keys: &[u64]) {
+async fn assert_nothing_lost(cluster: &DatabaseCluster, primary: usize, keys: &[u64]) {
     let state = cluster.members[primary].state().await;
     for member in &cluster.members {
         member.until("it has applied all", |own| own.has.contains(&state.has)).await;
@@ -57,7 +57,7 @@ async fn assert_nothing_lost(cluster: &Cluster, primary: usize, keys: &[u64]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_acknowledged_write_is_lost_when_the_primary_hands_over() {
-    let cluster = Cluster::grown(3).await;
+    let cluster = DatabaseCluster::grown(3).await;
     let writers = Writers::start(&cluster.members, 4).await;
     let mut gaps = Vec::new();
     for round in 0..rounds() {
@@ -77,7 +77,7 @@ async fn no_acknowledged_write_is_lost_when_the_primary_hands_over() {
 /// The operator asks for acknowledgements before the first replica acknowledges. Clients do not wait for that.
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledgements_begin_without_a_gap() {
-    let cluster = Cluster::grown(2).await;
+    let cluster = DatabaseCluster::grown(2).await;
     cluster.promote(0, 1, 0, &[1]).await.unwrap();
     cluster.follow(1, 1, 0, false).await.unwrap();
     let writers = Writers::start(&cluster.members[..1], 4).await;
@@ -108,7 +108,7 @@ enum Lost {
 }
 
 async fn assert_survives(lost: Lost) {
-    let mut cluster = Cluster::grown(3).await;
+    let mut cluster = DatabaseCluster::grown(3).await;
     let writers = Writers::start(&cluster.members, 4).await;
     let (mut gaps, mut primary, mut seeded) = (Vec::new(), 0, 0);
     for round in 0..rounds() {
@@ -181,7 +181,7 @@ fn report(what: &str, mut gaps: Vec<Duration>) {
 /// As when a node is drained: the operator sees that the pod ends, and has time for a switch-over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_is_asked_to_end_goes_on_until_another_takes_over() {
-    let mut cluster = Cluster::grown(3).await;
+    let mut cluster = DatabaseCluster::grown(3).await;
     cluster.members[0].run("CREATE DATABASE app").await.unwrap();
     cluster.members[0].run("CREATE TABLE app.t (id INT PRIMARY KEY)").await.unwrap();
     cluster.members[0].signal("TERM", "tillerman-agent");
@@ -196,7 +196,7 @@ async fn a_primary_that_is_asked_to_end_goes_on_until_another_takes_over() {
 /// A primary whose commits wait does not hand over, and continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_cannot_hand_over_in_time_takes_writes_again() {
-    let cluster = Cluster::grown(2).await;
+    let cluster = DatabaseCluster::grown(2).await;
     let primary = &cluster.members[0];
     primary.run("CREATE DATABASE app").await.unwrap();
     primary.run("CREATE TABLE app.t (id INT PRIMARY KEY)").await.unwrap();

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use tillerman::agent::contract::{Order, Reason, Role, Verb};
 
-use crate::cluster::{Cluster, is_mysql, server};
+use crate::cluster::{DatabaseCluster, is_mysql, server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_member_creates_the_data_and_takes_writes_when_it_is_the_primary() {
-    let mut cluster = Cluster::new(1);
+    let mut cluster = DatabaseCluster::new(1);
     cluster.member(0).start();
     let began = Instant::now();
     let member = &cluster.members[0];
@@ -99,7 +99,7 @@ async fn one_member_creates_the_data_and_takes_writes_when_it_is_the_primary() {
 /// The agent answers while the database hangs.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_state_is_answered_while_the_database_hangs() {
-    let cluster = Cluster::with_primary(1).await;
+    let cluster = DatabaseCluster::with_primary(1).await;
     let member = &cluster.members[0];
     let before = member.state().await;
     member.signal("STOP", server());

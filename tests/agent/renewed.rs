@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tillerman::agent::client::Client;
 use tillerman::agent::tls::{Tls, TlsFiles};
 
-use crate::cluster::{Cluster, PATIENCE, connect_as, is_mysql, server};
+use crate::cluster::{DatabaseCluster, PATIENCE, connect_as, is_mysql, server};
 
 /// The fingerprint of the certificate that a server shows.
 fn shown(address: &str, more: &[&str]) -> String {
@@ -27,7 +27,7 @@ fn renew(folder: &Path, names: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_certificate_and_a_new_password_count_without_an_order_and_without_a_restart() {
-    let mut cluster = Cluster::new(2);
+    let mut cluster = DatabaseCluster::new(2);
     let names = cluster.members.iter().map(|member| format!("IP:{}", member.address)).collect::<Vec<_>>().join(",");
     let folder = cluster.folder().join("tls");
     fs::create_dir_all(&folder).unwrap();
@@ -93,7 +93,7 @@ async fn a_new_certificate_and_a_new_password_count_without_an_order_and_without
 /// The password with which members follow each other is renewed in the pod of the replica first: nothing ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_has_the_new_password_first_keeps_its_connection() {
-    let mut cluster = Cluster::new(2);
+    let mut cluster = DatabaseCluster::new(2);
     // Each has a file of its own, as in pods.
     for member in &mut cluster.members {
         let path = member.folder.join("password");
@@ -123,7 +123,7 @@ async fn a_replica_that_has_the_new_password_first_keeps_its_connection() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_say_how_members_are_and_are_answered_while_the_database_hangs() {
-    let mut cluster = Cluster::new(2);
+    let mut cluster = DatabaseCluster::new(2);
     for member in &mut cluster.members {
         member.flags.push(format!("--listen-health={}:8091", member.address));
     }

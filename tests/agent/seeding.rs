@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tillerman::agent::contract::{MemberState, Reason, Role};
 
-use crate::cluster::{Cluster, is_mysql};
+use crate::cluster::{DatabaseCluster, is_mysql};
 use crate::writers::{Writers, lost};
 
 fn has_copy(state: &MemberState) -> bool {
@@ -12,7 +12,7 @@ fn has_copy(state: &MemberState) -> bool {
 }
 
 /// About so many MiB, in rows of 64 KiB.
-pub async fn fill(cluster: &Cluster, mebibytes: usize) {
+pub async fn fill(cluster: &DatabaseCluster, mebibytes: usize) {
     let primary = &cluster.members[0];
     primary.run("CREATE DATABASE big").await.unwrap();
     primary.run("CREATE TABLE big.b (id INT AUTO_INCREMENT PRIMARY KEY, v MEDIUMBLOB NOT NULL)").await.unwrap();
@@ -31,7 +31,7 @@ pub async fn fill(cluster: &Cluster, mebibytes: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_is_made_while_clients_write_and_follows_from_its_position() {
-    let mut cluster = Cluster::with_primary(3).await;
+    let mut cluster = DatabaseCluster::with_primary(3).await;
     fill(&cluster, 64).await;
     let writers = Writers::start(&cluster.members[..1], 3).await;
     let mut donor = 0;
@@ -74,7 +74,7 @@ async fn a_copy_is_made_while_clients_write_and_follows_from_its_position() {
 /// A copy that is cut, by the end of the donor or of the receiver, is none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_is_cut_is_not_taken_for_data() {
-    let mut cluster = Cluster::with_primary(2).await;
+    let mut cluster = DatabaseCluster::with_primary(2).await;
     fill(&cluster, 64).await;
     cluster.member(1).environment[0].1.clear();
     cluster.member(1).start();

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::cluster::{Cluster, Member, PATIENCE, connect_as, is_mysql, root_of_mysql};
+use crate::cluster::{DatabaseCluster, MemberProcess, PATIENCE, connect_as, is_mysql, root_of_mysql};
 
 /// What would weaken the guarantee.
 const WEAKER: [&str; 20] = [
@@ -61,7 +61,7 @@ const WEAKER_MYSQL: [&str; 24] = [
 /// The chart refuses such a file. The agent overrides it all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_cannot_take_back_what_the_guarantee_needs() {
-    let mut cluster = Cluster::new(2);
+    let mut cluster = DatabaseCluster::new(2);
     let file = cluster.folder().join("my.cnf");
     let lines = if is_mysql() { WEAKER_MYSQL.join("\n") } else { WEAKER.join("\n") };
     fs::write(&file, format!("[mysqld]\n{lines}\n")).unwrap();
@@ -116,7 +116,7 @@ async fn a_file_cannot_take_back_what_the_guarantee_needs() {
 /// The settings of the second file change on each member while it runs, and count after a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_of_the_second_file_change_without_a_restart() {
-    let mut cluster = Cluster::new(2);
+    let mut cluster = DatabaseCluster::new(2);
     let folder = cluster.folder();
     let live = folder.join("live.cnf");
     fs::write(&live, "[mysqld]\nmax_connections=77\nlocal_infile\n").unwrap();
@@ -128,7 +128,7 @@ async fn settings_of_the_second_file_change_without_a_restart() {
     cluster.grow(2).await;
     let settings = "SELECT CONCAT_WS(' ', @@back_log, @@GLOBAL.max_connections, IF(@@GLOBAL.local_infile, 1, 0), @@GLOBAL.sort_buffer_size, \
         @@GLOBAL.long_query_time, @@GLOBAL.sql_mode)";
-    let becomes = async |member: &Member, expected: &str| {
+    let becomes = async |member: &MemberProcess, expected: &str| {
         let since = Instant::now();
         while member.texts(settings).await != [expected] {
             assert!(since.elapsed() < PATIENCE, "{}: {:?}", member.name, member.texts(settings).await);
@@ -173,7 +173,7 @@ async fn the_server_takes_every_live_setting_of_the_chart_while_it_runs() {
     let live = template.split("{% set live = [").nth(1).expect("the list of live settings");
     let names: Vec<String> = live.split('"').skip(1).step_by(2).map(str::to_owned).collect();
     assert!(names.len() > 40);
-    let mut cluster = Cluster::new(1);
+    let mut cluster = DatabaseCluster::new(1);
     let folder = cluster.folder();
     fs::write(folder.join("my.cnf"), "[mysqld]\n").unwrap();
     cluster.member(0).flags.push(format!("--my-cnf={}", folder.join("my.cnf").display()));

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tillerman::agent::client::Client;
 use tillerman::agent::tls::{Tls, TlsFiles};
 
-use crate::cluster::{Cluster, Member, PATIENCE, is_mysql, server};
+use crate::cluster::{DatabaseCluster, MemberProcess, PATIENCE, is_mysql, server};
 use crate::seeding::fill;
 use crate::trust::certificates;
 use crate::writers::{Writers, lost};
@@ -26,8 +26,8 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    pub fn of(cluster: &Cluster) -> Self {
-        let agents: Vec<_> = cluster.members.iter().map(Member::url).collect();
+    pub fn of(cluster: &DatabaseCluster) -> Self {
+        let agents: Vec<_> = cluster.members.iter().map(MemberProcess::url).collect();
         let folder = cluster.folder().join("shelf");
         let store = vec![format!("--store=file://{}", folder.display())];
         Self { folder, store, agents: vec![format!("--agents={}", agents.join(","))], environment: Vec::new() }
@@ -80,7 +80,7 @@ impl Shelf {
     }
 
     /// Where the archive ends.
-    fn end(&self, cluster: &Cluster) -> Value {
+    fn end(&self, cluster: &DatabaseCluster) -> Value {
         let name = format!("db_log_{}_end.json", &cluster.data[..12]);
         serde_json::from_slice(&fs::read(self.folder.join(name)).expect("it is there")).expect("it is JSON")
     }
@@ -110,7 +110,7 @@ impl Shelf {
 }
 
 /// How many accounts have such a name.
-async fn accounts(member: &Member, pattern: &str) -> u64 {
+async fn accounts(member: &MemberProcess, pattern: &str) -> u64 {
     let table = if is_mysql() { "mysql.user" } else { "mysql.global_priv" };
     member.numbers(&format!("SELECT COUNT(*) FROM {table} WHERE User LIKE '{pattern}'")).await[0]
 }
@@ -125,13 +125,13 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// The container that restores.
-fn restoring(member: &Member, more: &[&str], sender: &[String]) -> Command {
+fn restoring(member: &MemberProcess, more: &[&str], sender: &[String]) -> Command {
     let mut command = member.container(&[&["restore"], more].concat());
     command.arg("--").args(sender).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-pub async fn restore(member: &Member, more: &[&str], sender: &[String]) -> Result<Value, String> {
+pub async fn restore(member: &MemberProcess, more: &[&str], sender: &[String]) -> Result<Value, String> {
     let output = ended(restoring(member, more, sender)).await;
     if output.status.success() {
         return Ok(serde_json::from_slice(&output.stdout).unwrap_or(Value::Null));
@@ -140,8 +140,8 @@ pub async fn restore(member: &Member, more: &[&str], sender: &[String]) -> Resul
 }
 
 /// A new cluster of one member that begins with a copy. It is the primary.
-async fn restored(sender: &[String]) -> Cluster {
-    let mut cluster = Cluster::new(1);
+async fn restored(sender: &[String]) -> DatabaseCluster {
+    let mut cluster = DatabaseCluster::new(1);
     let done = restore(&cluster.members[0], &[], sender).await.unwrap_or_else(|why| panic!("{why}"));
     eprintln!("restored: {done}");
     assert!(
@@ -168,7 +168,7 @@ fn at(second: i64) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_cluster_begins_with_a_copy_that_was_made_while_clients_wrote() {
-    let cluster = Cluster::grown(2).await;
+    let cluster = DatabaseCluster::grown(2).await;
     fill(&cluster, 64).await;
     let shelf = Shelf::of(&cluster);
     let writers = Writers::start(&cluster.members[..1], 3).await;
@@ -186,7 +186,7 @@ async fn a_new_cluster_begins_with_a_copy_that_was_made_while_clients_wrote() {
     writers.more(50).await;
     writers.stop().await;
 
-    let checked = Cluster::new(1);
+    let checked = DatabaseCluster::new(1);
     let done =
         restore(&checked.members[0], &["--check"], &shelf.sender(&[])).await.unwrap_or_else(|why| panic!("{why}"));
     eprintln!("checked: {done}");
@@ -212,7 +212,7 @@ async fn a_new_cluster_begins_with_a_copy_that_was_made_while_clients_wrote() {
 
     // Neither does one that may not create data, nor one whose cluster has data.
     for environment in [vec![("PRIMARY", String::new())], vec![("PRIMARY", "db-0".into()), ("DATA", "other".into())]] {
-        let mut other = Cluster::new(1);
+        let mut other = DatabaseCluster::new(1);
         other.member(0).environment = environment;
         assert_eq!(restore(&other.members[0], &[], &shelf.sender(&[])).await, Ok(Value::Null));
         assert!(!other.members[0].folder.join("v/data").exists());
@@ -222,7 +222,7 @@ async fn a_new_cluster_begins_with_a_copy_that_was_made_while_clients_wrote() {
 /// A replica of a new cluster that began with a copy is seeded and follows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_is_copied_if_there_is_no_replica_and_the_new_cluster_grows() {
-    let cluster = Cluster::with_primary(1).await;
+    let cluster = DatabaseCluster::with_primary(1).await;
     let shelf = Shelf::of(&cluster);
     let writers = Writers::start(&cluster.members, 2).await;
     writers.more(100).await;
@@ -230,7 +230,7 @@ async fn a_primary_is_copied_if_there_is_no_replica_and_the_new_cluster_grows() 
     let saved = shelf.copy(&[]).await;
     assert_eq!(saved["record"]["member"], "db-0");
     writers.stop().await;
-    let mut new = Cluster::new(2);
+    let mut new = DatabaseCluster::new(2);
     restore(&new.members[0], &[], &shelf.sender(&[])).await.unwrap();
     new.create().await;
     new.grow(2).await;
@@ -244,7 +244,7 @@ async fn a_primary_is_copied_if_there_is_no_replica_and_the_new_cluster_grows() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_after_a_copy_are_restored_up_to_a_write_a_time_or_the_end() {
-    let cluster = Cluster::grown(2).await;
+    let cluster = DatabaseCluster::grown(2).await;
     let shelf = Shelf::of(&cluster);
     let writers = Writers::start(&cluster.members, 3).await;
     writers.more(100).await;
@@ -301,7 +301,7 @@ async fn writes_after_a_copy_are_restored_up_to_a_write_a_time_or_the_end() {
         (at(time - 1000), "later writes"),
         (write(3), "later writes"),
     ] {
-        let new = Cluster::new(1);
+        let new = DatabaseCluster::new(1);
         let why = restore(&new.members[0], &[], &shelf.sender(&["--until", &until])).await.unwrap_err();
         assert!(why.contains(error), "{until}: {why}");
         assert!(!new.members[0].folder.join("v/data").exists());
@@ -315,7 +315,7 @@ async fn writes_after_a_copy_are_restored_up_to_a_write_a_time_or_the_end() {
     let aside = middle.with_extension("aside");
     let record = middle.display().to_string() + ".json";
     fs::rename(&record, &aside).unwrap();
-    let new = Cluster::new(1);
+    let new = DatabaseCluster::new(1);
     let why = restore(&new.members[0], &[], &shelf.sender(&["--until", "end"])).await.unwrap_err();
     eprintln!("{why}");
     assert!(why.contains("gap") && why.contains("missing"), "{why}");
@@ -341,13 +341,13 @@ pub fn alter(path: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_is_cut_or_altered_is_refused() {
-    let cluster = Cluster::with_primary(1).await;
+    let cluster = DatabaseCluster::with_primary(1).await;
     fill(&cluster, 16).await;
     let shelf = Shelf::of(&cluster);
     shelf.copy(&["--name", "whole"]).await;
     let path = shelf.folder.join("whole");
     let bytes = fs::read(&path).unwrap();
-    let new = Cluster::new(1);
+    let new = DatabaseCluster::new(1);
     let refused = async || {
         let why = restore(&new.members[0], &[], &shelf.sender(&["whole"])).await.unwrap_err();
         let left: Vec<_> =
@@ -390,7 +390,7 @@ async fn a_copy_that_is_cut_or_altered_is_refused() {
 /// Killed at any moment, a restore leaves nothing that counts as data, and the next attempt makes all of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restore_that_is_killed_leaves_nothing_and_the_next_one_all() {
-    let cluster = Cluster::with_primary(1).await;
+    let cluster = DatabaseCluster::with_primary(1).await;
     fill(&cluster, 64).await;
     let shelf = Shelf::of(&cluster);
     let writers = Writers::start(&cluster.members, 3).await;
@@ -399,7 +399,7 @@ async fn a_restore_that_is_killed_leaves_nothing_and_the_next_one_all() {
     writers.more(500).await;
     let keys = writers.stop().await;
     shelf.archive().await;
-    let new = Cluster::new(1);
+    let new = DatabaseCluster::new(1);
     let (volume, sender) = (new.members[0].folder.join("v"), shelf.sender(&["--until", "end"]));
     let moments: [(&str, &dyn Fn() -> bool); 6] = [
         ("it begins", &|| volume.join("copying").exists()),
@@ -436,7 +436,7 @@ async fn a_restore_that_is_killed_leaves_nothing_and_the_next_one_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_logical_copy_makes_the_data_again_with_what_was_written_after_it() {
-    let cluster = Cluster::grown(2).await;
+    let cluster = DatabaseCluster::grown(2).await;
     let shelf = Shelf::of(&cluster);
     if is_mysql() {
         let refused = ended(shelf.asking(&["copy", "--logical"])).await;
@@ -505,7 +505,7 @@ impl Drop for Gateway {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_with_certificates_are_copied_to_object_storage_in_parts() {
-    let mut cluster = Cluster::new(1);
+    let mut cluster = DatabaseCluster::new(1);
     let names = format!("IP:{}", cluster.members[0].address);
     let folder = cluster.folder();
     let (ours, others) = (certificates(&folder.join("tls"), &names), certificates(&folder.join("other"), &names));
@@ -539,7 +539,7 @@ async fn agents_with_certificates_are_copied_to_object_storage_in_parts() {
     assert!(fs::read_to_string(folder.join("authorities.crt")).unwrap().contains("BEGIN CERTIFICATE"));
     let mut sender = shelf.sender(&["--until=end"]);
     sender[0] = program.display().to_string();
-    let mut new = Cluster::new(1);
+    let mut new = DatabaseCluster::new(1);
     new.member(0).environment.extend(shelf.environment.clone());
     restore(&new.members[0], &[], &sender).await.unwrap_or_else(|why| panic!("{why}"));
     new.create().await;
@@ -549,7 +549,7 @@ async fn agents_with_certificates_are_copied_to_object_storage_in_parts() {
 /// What nobody acknowledged may be taken back: it is not stored, and nothing is claimed about that time.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_acknowledged_writes_are_archived() {
-    let mut cluster = Cluster::grown(2).await;
+    let mut cluster = DatabaseCluster::grown(2).await;
     let shelf = Shelf::of(&cluster);
     cluster.members[0].run("CREATE DATABASE app").await.unwrap();
     cluster.members[0].run("CREATE TABLE app.t (id INT PRIMARY KEY)").await.unwrap();
@@ -583,7 +583,7 @@ async fn only_acknowledged_writes_are_archived() {
 /// Logs are stored again and again, until the database is away for too long.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_goes_on_until_nothing_succeeds_for_too_long() {
-    let mut cluster = Cluster::with_primary(1).await;
+    let mut cluster = DatabaseCluster::with_primary(1).await;
     let shelf = Shelf::of(&cluster);
     let mut process = shelf
         .asking(&["archive", "--every=100ms", "--give-up=1s", "--call-timeout=1s"])

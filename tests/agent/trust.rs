@@ -10,7 +10,7 @@ use tillerman::agent::client::{Client, ClientError};
 use tillerman::agent::contract::{LIMIT, Reason, Reload, Verb};
 use tillerman::agent::tls::{Tls, TlsFiles};
 
-use crate::cluster::{Cluster, is_mysql, server};
+use crate::cluster::{DatabaseCluster, is_mysql, server};
 
 /// Certificates of an authority of its own, in a folder.
 pub fn certificates(folder: &Path, names: &str) -> Tls {
@@ -25,7 +25,7 @@ pub fn certificates(folder: &Path, names: &str) -> Tls {
 /// With certificates, agents and databases take and give connections only by those of their authority.
 #[tokio::test(flavor = "multi_thread")]
 async fn members_with_certificates_follow_each_other_and_strangers_are_refused() {
-    let mut cluster = Cluster::new(2);
+    let mut cluster = DatabaseCluster::new(2);
     let names = cluster.members.iter().map(|member| format!("IP:{}", member.address)).collect::<Vec<_>>().join(",");
     let folder = cluster.folder().join("tls");
     let (ours, others) = (certificates(&folder, &names), certificates(&cluster.folder().join("other"), &names));
@@ -72,7 +72,7 @@ async fn members_with_certificates_follow_each_other_and_strangers_are_refused()
 /// The connections of a member that is no longer admitted end, and it cannot come back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_is_not_admitted_can_neither_follow_nor_acknowledge() {
-    let cluster = Cluster::grown(3).await;
+    let cluster = DatabaseCluster::grown(3).await;
     let state = cluster.promote(0, 1, 1, &[2]).await.unwrap();
     assert_eq!(
         (state.admitted.as_slice(), state.acknowledging.as_slice()),
@@ -92,7 +92,7 @@ async fn a_member_that_is_not_admitted_can_neither_follow_nor_acknowledge() {
 /// New passwords count after they are read again: the administrator's, and that with which members follow.
 #[tokio::test(flavor = "multi_thread")]
 async fn passwords_are_read_again() {
-    let cluster = Cluster::grown(2).await;
+    let cluster = DatabaseCluster::grown(2).await;
     std::fs::write(cluster.folder().join("password"), "another").unwrap();
     for k in [1, 0] {
         let order = Verb::Reload(Reload {});
@@ -111,7 +111,7 @@ async fn passwords_are_read_again() {
 /// The administrator's new password counts without an order, as soon as its file has changed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_changes_counts_without_an_order() {
-    let cluster = Cluster::grown(2).await;
+    let cluster = DatabaseCluster::grown(2).await;
     let before = cluster.members[1].state().await;
     cluster.members[0].run("SELECT 1").await.unwrap();
     std::fs::write(cluster.folder().join("admin"), "another").unwrap();
@@ -127,7 +127,7 @@ async fn a_file_that_changes_counts_without_an_order() {
 /// Clients that connect and say nothing, and requests that are too large or not understood.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_occupy_connections_keep_nobody_out() {
-    let cluster = Cluster::with_primary(1).await;
+    let cluster = DatabaseCluster::with_primary(1).await;
     let member = &cluster.members[0];
     let address = (member.address.to_string(), 8090);
     let silent: Vec<_> = (0..500).filter_map(|_| TcpStream::connect((address.0.as_str(), address.1)).ok()).collect();
@@ -168,7 +168,7 @@ async fn clients_that_occupy_connections_keep_nobody_out() {
 /// Processes whose parents have ended are waited for: the agent is the first process of its container.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agent_waits_for_processes_that_nobody_else_waits_for() {
-    let cluster = Cluster::with_primary(1).await;
+    let cluster = DatabaseCluster::with_primary(1).await;
     let agent = cluster.members[0].process_of("tillerman-agent").to_string();
     let children = || {
         let listed = Command::new("ps").args(["-o", "stat=,args=", "--ppid", &agent]).output().unwrap();

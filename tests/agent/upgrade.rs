@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tillerman::agent::contract::MemberState;
 
-use crate::cluster::Cluster;
+use crate::cluster::DatabaseCluster;
 use crate::writers::{Writers, lost};
 
 fn newer() -> PathBuf {
@@ -20,7 +20,7 @@ fn is_newer(state: &MemberState) -> bool {
 #[ignore = "needs MariaDB of another Debian: make upgrade"]
 async fn members_become_11_8_one_by_one_under_writes_and_nothing_is_lost_and_none_goes_back() {
     let root = newer();
-    let mut cluster = Cluster::grown(3).await;
+    let mut cluster = DatabaseCluster::grown(3).await;
     let writers = Writers::start(&cluster.members, 4).await;
     writers.more(200).await;
     for k in [2, 1] {
@@ -102,7 +102,7 @@ async fn members_become_11_8_one_by_one_under_writes_and_nothing_is_lost_and_non
 #[ignore = "needs MariaDB of another Debian: make upgrade"]
 async fn an_upgrade_that_is_killed_is_done_again() {
     let root = newer();
-    let mut cluster = Cluster::with_primary(1).await;
+    let mut cluster = DatabaseCluster::with_primary(1).await;
     cluster.members[0].run("CREATE DATABASE app").await.unwrap();
     let member = cluster.member(0);
     member.stop();

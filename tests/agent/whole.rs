@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable as _;
 
-use crate::cluster::{Cluster, Member, PATIENCE, connect, is_mysql};
+use crate::cluster::{DatabaseCluster, MemberProcess, PATIENCE, connect, is_mysql};
 
 /// Waits until a query gives this. What it asks may not have come to a replica yet.
-async fn becomes(member: &Member, query: &str, expected: &str) {
+async fn becomes(member: &MemberProcess, query: &str, expected: &str) {
     let mut found = String::new();
     let since = Instant::now();
     while since.elapsed() < PATIENCE {
@@ -32,7 +32,7 @@ async fn clients_create_triggers_and_functions_and_replicas_have_them() {
     if is_mysql() {
         return;
     }
-    let cluster = Cluster::grown(2).await;
+    let cluster = DatabaseCluster::grown(2).await;
     let primary = &cluster.members[0];
     for statement in [
         "CREATE DATABASE shop",
@@ -60,7 +60,7 @@ async fn a_new_cluster_knows_time_zones_by_their_names_and_may_have_one_as_its_o
     if is_mysql() {
         return;
     }
-    let mut cluster = Cluster::new(2);
+    let mut cluster = DatabaseCluster::new(2);
     let file = cluster.folder().join("my.cnf");
     fs::write(&file, "[mysqld]\ndefault_time_zone=Europe/Berlin\n").unwrap();
     for member in &mut cluster.members {
@@ -80,7 +80,7 @@ async fn a_cluster_that_was_made_without_time_zones_gets_them_at_its_next_start_
     if is_mysql() {
         return;
     }
-    let mut cluster = Cluster::new(2);
+    let mut cluster = DatabaseCluster::new(2);
     for member in &mut cluster.members {
         member.flags.push("--zoneinfo=/nowhere".to_owned());
     }
@@ -110,7 +110,7 @@ async fn an_event_of_another_member_that_an_earlier_agent_kept_from_running_wait
     if is_mysql() {
         return;
     }
-    let cluster = Cluster::grown(2).await;
+    let cluster = DatabaseCluster::grown(2).await;
     for statement in [
         "CREATE DATABASE shop",
         "CREATE TABLE shop.tick (id INT PRIMARY KEY AUTO_INCREMENT)",
@@ -144,7 +144,7 @@ async fn an_event_runs_at_the_primary_alone_and_at_the_next_one_after_a_fail_ove
     if is_mysql() {
         return;
     }
-    let mut cluster = Cluster::grown(3).await;
+    let mut cluster = DatabaseCluster::grown(3).await;
     for statement in [
         "CREATE DATABASE shop",
         "CREATE TABLE shop.tick (id INT PRIMARY KEY AUTO_INCREMENT, server INT, at DATETIME(3))",

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use etcd_client::{Client, PutOptions};
 
-use crate::etcd::{V35, V36, Version, cluster, destroy};
+use crate::etcd::{EtcdVersion, V35, V36, cluster, destroy};
 use crate::program::{Test, fails, ok, snapshot, tool};
 
 /// A store with a backup of ten keys, one of which has a lease that ends soon.
-async fn stored(version: Version) -> Test {
+async fn stored(version: EtcdVersion) -> Test {
     let test = Test::new();
     let members = cluster(&test, version, 1).await;
     let mut client = Client::connect([&members[0].url], None).await.expect("it is a URL");
@@ -28,7 +28,7 @@ fn store(test: &Test) -> String {
     format!("file://{}", test.path("store").display())
 }
 
-fn drill(test: &Test, version: Version) -> Command {
+fn drill(test: &Test, version: EtcdVersion) -> Command {
     drill_by(test, &tool(version.etcd), &tool(version.etcdutl))
 }
 

@@ -14,14 +14,14 @@ use crate::program::{Process, Test, tool, until};
 
 /// A version of etcd, and its programs.
 #[derive(Clone, Copy)]
-pub struct Version {
+pub struct EtcdVersion {
     pub number: &'static str,
     pub etcd: &'static str,
     pub etcdutl: &'static str,
 }
 
-pub const V35: Version = Version { number: "3.5.35", etcd: "etcd-3.5", etcdutl: "etcdutl-3.5" };
-pub const V36: Version = Version { number: "3.6.16", etcd: "etcd", etcdutl: "etcdutl" };
+pub const V35: EtcdVersion = EtcdVersion { number: "3.5.35", etcd: "etcd-3.5", etcdutl: "etcdutl-3.5" };
+pub const V36: EtcdVersion = EtcdVersion { number: "3.6.16", etcd: "etcd", etcdutl: "etcdutl" };
 
 /// A member.
 pub struct Member {
@@ -54,7 +54,7 @@ impl Seat {
     }
 
     /// Starts the member. `flags` come last.
-    pub fn start(&self, test: &Test, version: Version, cluster: &str, scheme: &str, flags: &[String]) -> Member {
+    pub fn start(&self, test: &Test, version: EtcdVersion, cluster: &str, scheme: &str, flags: &[String]) -> Member {
         let url = format!("{scheme}://{}:2379", self.host);
         let peer = self.peer("http");
         let log = fs::File::create(test.path(&format!("{}.log", self.name))).expect("the folder can be written");
@@ -73,7 +73,7 @@ impl Seat {
 }
 
 /// A cluster of so many members that answers.
-pub async fn cluster(test: &Test, version: Version, size: u32) -> Vec<Member> {
+pub async fn cluster(test: &Test, version: EtcdVersion, size: u32) -> Vec<Member> {
     let seats: Vec<_> = (0..size).map(|ordinal| Seat::new(test, ordinal)).collect();
     let initial = seats.iter().map(Seat::initial).collect::<Vec<_>>().join(",");
     let members: Vec<_> = seats.iter().map(|seat| seat.start(test, version, &initial, "http", &[])).collect();

@@ -69,16 +69,16 @@ pub fn snapshot(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Comma
 
 /// How a command ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ProgramEnd {
     pub ok: bool,
     pub out: String,
     pub err: String,
 }
 
-pub fn end(command: &mut Command) -> Ended {
+pub fn end(command: &mut Command) -> ProgramEnd {
     let output = command.output().expect("the program starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let ended = Ended { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) };
+    let ended = ProgramEnd { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) };
     for secret in SECRETS {
         assert!(!ended.out.contains(secret) && !ended.err.contains(secret), "a secret is shown: {ended:?}");
     }

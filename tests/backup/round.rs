@@ -4,12 +4,12 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::etcd::{Seat, V35, V36, Version, Writer, answers, cluster, destroy, missing};
+use crate::etcd::{EtcdVersion, Seat, V35, V36, Writer, answers, cluster, destroy, missing};
 use crate::program::{Test, json, ok, snapshot, tool};
 use crate::s3::Gateway;
 
 /// After a restore a new cluster answers a linearizable read and has every key that was acknowledged before the snapshot.
-async fn round(version: Version) {
+async fn round(version: EtcdVersion) {
     let test = Test::new();
     let gateway = Gateway::start(&test);
     let members = cluster(&test, version, 3).await;
@@ -80,7 +80,7 @@ fn revision(backup: &Value) -> i64 {
 }
 
 /// `etcdutl snapshot status` says the same of a snapshot.
-fn same_as_etcdutl(version: Version, file: &str, record: &Value) {
+fn same_as_etcdutl(version: EtcdVersion, file: &str, record: &Value) {
     let mut status = Command::new(tool(version.etcdutl));
     let theirs: Value =
         serde_json::from_str(&ok(status.args(["snapshot", "status", file, "-w", "json"]))).expect("it is JSON");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::ControlPlane;
 use crate::harness::{Operator, Space, eventually, eventually_within, kubectl};
-use crate::proxy::{Fault, Proxy};
+use crate::proxy::{Proxy, ProxyFault};
 use crate::release::{is_deployed, is_deployed_object, is_settled};
 
 /// A namespace whose operator talks through a proxy.
@@ -71,7 +71,7 @@ fn forbidden_watches() {
     let scene = Scene::new("forbidden");
     let operator = scene.operator();
     scene.three(&operator);
-    scene.proxy.judge(|request| request.is_watch().then_some(Fault::Answer(403)));
+    scene.proxy.judge(|request| request.is_watch().then_some(ProxyFault::Answer(403)));
     scene.proxy.cut_all();
     eventually("watches are tried again", || if scene.proxy.faults() > 10 { Ok(()) } else { Err("not yet") });
     scene.disturb();
@@ -85,7 +85,7 @@ fn dropped_watches() {
     let scene = Scene::new("dropped");
     let operator = scene.operator();
     scene.three(&operator);
-    scene.proxy.judge(|request| request.is_watch().then_some(Fault::CutBefore));
+    scene.proxy.judge(|request| request.is_watch().then_some(ProxyFault::CutBefore));
     scene.proxy.cut_all();
     scene.disturb();
     eventually("watches are tried again", || if scene.proxy.faults() > 10 { Ok(()) } else { Err("not yet") });
@@ -107,7 +107,7 @@ fn versions_that_are_gone() {
             return None;
         }
         told.push(kind);
-        Some(Fault::Gone)
+        Some(ProxyFault::Gone)
     });
     scene.proxy.cut_all();
     scene.disturb();
@@ -150,7 +150,7 @@ fn etcd_is_compacted_while_nobody_watches() {
     let operator = scene.operator();
     scene.three(&operator);
     let server = ControlPlane::find();
-    scene.proxy.judge(|_| Some(Fault::CutBefore));
+    scene.proxy.judge(|_| Some(ProxyFault::CutBefore));
     scene.proxy.cut_all();
     scene.disturb();
     // The API server's memory of older versions goes with it, and etcd's with the compaction.
@@ -214,8 +214,8 @@ impl Chaos {
                 return None;
             }
             let answer = [409, 429, 500, 503].get(usize::try_from(faults.roll(6)).unwrap());
-            let cut = if faults.roll(2) == 0 { Fault::CutBefore } else { Fault::CutAfter };
-            Some(answer.map_or(cut, |status| Fault::Answer(*status)))
+            let cut = if faults.roll(2) == 0 { ProxyFault::CutBefore } else { ProxyFault::CutAfter };
+            Some(answer.map_or(cut, |status| ProxyFault::Answer(*status)))
         });
         let operator = Some(scene.operator());
         let server = ControlPlane::find();

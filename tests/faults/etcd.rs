@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::harness::Space;
 use crate::killed::{Scene, Sweep};
 use crate::node::{client_url, net};
-use crate::proxy::Fault;
+use crate::proxy::ProxyFault;
 use crate::release::Sight;
 use crate::support::api;
 
@@ -127,7 +127,7 @@ fn is_kept(url: &str) -> Result<(), String> {
     }
 }
 
-fn grows(fault: Fault, test: &str) {
+fn grows(fault: ProxyFault, test: &str) {
     let sweep = Sweep {
         test,
         chart: "etcd",
@@ -139,7 +139,7 @@ fn grows(fault: Fault, test: &str) {
     assert!(sweep.run_with(fault) > 12);
 }
 
-fn shrinks(fault: Fault, test: &str) {
+fn shrinks(fault: ProxyFault, test: &str) {
     let sweep = Sweep {
         test,
         chart: "etcd",
@@ -153,7 +153,7 @@ fn shrinks(fault: Fault, test: &str) {
 
 /// A member has lost its data, in turn the first, the second and the third: it is removed, wiped, and joins again. The next one's turn
 /// comes in the same cluster, which is whole again by then.
-fn replaces(fault: Fault, test: &str) {
+fn replaces(fault: ProxyFault, test: &str) {
     // The claims of those that lost their data, by the run.
     let lost = Mutex::new(BTreeMap::new());
     let victim = |run: &str| run[1..].parse::<u32>().expect("a run has a number") % 3;
@@ -182,7 +182,7 @@ fn replaces(fault: Fault, test: &str) {
 }
 
 /// F22: pod by pod from 3.5 to 3.6, the leader's last.
-fn upgrades(fault: Fault, test: &str) {
+fn upgrades(fault: ProxyFault, test: &str) {
     let version = |sight: &Sight, name: &str, wanted: &str| {
         is_at(sight, name, 3)?;
         let set = format!("{name}-etcd");
@@ -210,7 +210,7 @@ fn upgrades(fault: Fault, test: &str) {
 }
 
 /// Claims are to be larger, which cannot be changed in a StatefulSet: it is recreated around pods that keep running.
-fn enlarges(fault: Fault, test: &str) {
+fn enlarges(fault: ProxyFault, test: &str) {
     const SIZE: u32 = 2;
     // The pods' uids, by the release.
     let before = Mutex::new(BTreeMap::new());
@@ -256,57 +256,57 @@ fn enlarges(fault: Fault, test: &str) {
 
 #[test]
 fn after_each_write_while_a_cluster_grows() {
-    grows(Fault::Freeze, "etcd-grow");
+    grows(ProxyFault::Freeze, "etcd-grow");
 }
 
 #[test]
 #[ignore = "one of the long ones, which `make chaos` runs"]
 fn before_each_write_while_a_cluster_grows() {
-    grows(Fault::FreezeBefore, "etcd-ungrow");
+    grows(ProxyFault::FreezeBefore, "etcd-ungrow");
 }
 
 #[test]
 fn after_each_write_while_a_cluster_shrinks() {
-    shrinks(Fault::Freeze, "etcd-shrink");
+    shrinks(ProxyFault::Freeze, "etcd-shrink");
 }
 
 #[test]
 #[ignore = "one of the long ones, which `make chaos` runs"]
 fn before_each_write_while_a_cluster_shrinks() {
-    shrinks(Fault::FreezeBefore, "etcd-unshrink");
+    shrinks(ProxyFault::FreezeBefore, "etcd-unshrink");
 }
 
 #[test]
 fn after_each_write_while_a_member_is_replaced() {
-    replaces(Fault::Freeze, "etcd-replace");
+    replaces(ProxyFault::Freeze, "etcd-replace");
 }
 
 #[test]
 #[ignore = "one of the long ones, which `make chaos` runs"]
 fn before_each_write_while_a_member_is_replaced() {
-    replaces(Fault::FreezeBefore, "etcd-unreplace");
+    replaces(ProxyFault::FreezeBefore, "etcd-unreplace");
 }
 
 #[test]
 fn after_each_write_while_a_cluster_is_upgraded() {
-    upgrades(Fault::Freeze, "etcd-upgrade");
+    upgrades(ProxyFault::Freeze, "etcd-upgrade");
 }
 
 #[test]
 #[ignore = "one of the long ones, which `make chaos` runs"]
 fn before_each_write_while_a_cluster_is_upgraded() {
-    upgrades(Fault::FreezeBefore, "etcd-unupgrade");
+    upgrades(ProxyFault::FreezeBefore, "etcd-unupgrade");
 }
 
 #[test]
 fn after_each_write_while_claims_are_made_larger() {
-    enlarges(Fault::Freeze, "etcd-enlarge");
+    enlarges(ProxyFault::Freeze, "etcd-enlarge");
 }
 
 #[test]
 #[ignore = "one of the long ones, which `make chaos` runs"]
 fn before_each_write_while_claims_are_made_larger() {
-    enlarges(Fault::FreezeBefore, "etcd-unenlarge");
+    enlarges(ProxyFault::FreezeBefore, "etcd-unenlarge");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::etcd::restore;
 use crate::harness::{Operator, Space, eventually, eventually_within};
 use crate::kubelet::Kubelet;
 use crate::node::Node;
-use crate::proxy::{Fault, Proxy};
+use crate::proxy::{Proxy, ProxyFault};
 use crate::release::{Sight, Web, apply, chunked, hooked};
 use crate::share::Share;
 
@@ -43,11 +43,11 @@ impl Sweep<'_> {
     /// Kills the operator after the first write of `act`, then after the second, and so on until it makes fewer; each time with
     /// a release of its own; of a [`Share`] only after the writes in it. How many writes there are, at most.
     pub fn run(&self) -> u64 {
-        self.run_with(Fault::Freeze)
+        self.run_with(ProxyFault::Freeze)
     }
 
     /// The same, and each write is still done, or not, as the fault says.
-    pub fn run_with(&self, fault: Fault) -> u64 {
+    pub fn run_with(&self, fault: ProxyFault) -> u64 {
         let kills: u64 = std::thread::scope(|scope| {
             let lanes: Vec<_> = (0..self.lanes).map(|lane| scope.spawn(move || self.lane(lane, fault))).collect();
             // A lane's own words, which would be lost in a thread.
@@ -56,12 +56,12 @@ impl Sweep<'_> {
             };
             lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| panic!("{}", said(panic)))).sum()
         });
-        let when = if fault == Fault::Freeze { "after" } else { "before" };
+        let when = if fault == ProxyFault::Freeze { "after" } else { "before" };
         println!("{}: killed {when} each of {kills} writes{}", self.test, Share::of_variable());
         Share::of_variable().at_most(kills)
     }
 
-    fn lane(&self, lane: u64, fault: Fault) -> u64 {
+    fn lane(&self, lane: u64, fault: ProxyFault) -> u64 {
         let scene = Scene::new(self.test, self.chart);
         let mut operator = scene.start();
         let mut kills = 0;
@@ -236,7 +236,7 @@ fn what_an_install_that_was_killed_has_made_goes_when_other_values_do_not_have_i
         let mut seen = 0;
         scene.proxy.judge(move |request| {
             seen += u64::from(request.is_write());
-            (request.is_write() && seen == write).then_some(Fault::Freeze)
+            (request.is_write() && seen == write).then_some(ProxyFault::Freeze)
         });
         space.apply("Web", &name, &json!({"objects": [config, service]}));
         eventually("a write freezes the proxy", || if scene.proxy.is_frozen() { Ok(()) } else { Err("not yet") });
@@ -381,7 +381,7 @@ fn chunks_of_an_install_that_was_killed_go_with_its_custom_resource() {
         let mut seen = 0;
         scene.proxy.judge(move |request| {
             seen += u64::from(request.is_write());
-            (request.is_write() && seen == write).then_some(Fault::Freeze)
+            (request.is_write() && seen == write).then_some(ProxyFault::Freeze)
         });
         put(space, &name, &chunked::with("one"));
         eventually("a write freezes the proxy", || if scene.proxy.is_frozen() { Ok(()) } else { Err("not yet") });

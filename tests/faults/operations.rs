@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::harness::Space;
 use crate::killed::Sweep;
 use crate::kubelet::Kubelet;
-use crate::proxy::{Fault, Proxy};
+use crate::proxy::{Proxy, ProxyFault};
 use crate::release::Sight;
 
 /// Nothing of a run is deleted when it went well, so that each run is seen.
@@ -79,7 +79,7 @@ fn after_each_write_of_an_operation_and_the_upgrade_that_waits_for_it() {
 /// The write is not done: what was to be remembered is not.
 #[test]
 fn before_each_write_of_an_operation_and_the_upgrade_that_waits_for_it() {
-    assert!(sweep("kill-before-op").run_with(Fault::FreezeBefore) > 10);
+    assert!(sweep("kill-before-op").run_with(ProxyFault::FreezeBefore) > 10);
 }
 
 /// A6. The answer to the deletion of a Job comes after the watch has seen it go: it does not bring it back, to be waited for for ever.
@@ -96,7 +96,9 @@ fn a_deletion_that_is_answered_after_its_object_has_gone_is_over() {
     space.apply("Web", "app", &spec);
     space.wait("web/app", "Deployed", "True");
     operator.settle();
-    proxy.judge(|request| (request.method == "DELETE" && request.target.contains("/jobs/")).then_some(Fault::Delay));
+    proxy.judge(|request| {
+        (request.method == "DELETE" && request.target.contains("/jobs/")).then_some(ProxyFault::Delay)
+    });
     space.apply_with("Web", "app", &json!({"tillerman.dev/operation": "backup"}), &spec);
     let failed = space.wait("web/app", "OperationFailed", "True");
     assert!(failed["message"].as_str().unwrap().contains("did not end within 2 seconds"), "{failed}");

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::killed::{Scene, Sweep};
 use crate::node::net;
-use crate::proxy::Fault;
+use crate::proxy::ProxyFault;
 use crate::release::Sight;
 
 /// All runs of a lane have the same cluster, which is whole again by then.
@@ -52,7 +52,7 @@ fn primary(scene: &Scene) -> (u32, u64) {
 }
 
 /// The primary is killed, again and again.
-fn fails_over(fault: Fault, test: &str) -> u64 {
+fn fails_over(fault: ProxyFault, test: &str) -> u64 {
     // The epochs before, by the run.
     let epochs = Mutex::new(BTreeMap::new());
     let sweep = Sweep {
@@ -76,12 +76,12 @@ fn fails_over(fault: Fault, test: &str) -> u64 {
 
 #[test]
 fn after_each_write_of_a_fail_over() {
-    assert!(fails_over(Fault::Freeze, "kill-failover") > 8);
+    assert!(fails_over(ProxyFault::Freeze, "kill-failover") > 8);
 }
 
 #[test]
 fn before_each_write_of_a_fail_over() {
-    assert!(fails_over(Fault::FreezeBefore, "kill-unfailover") > 8);
+    assert!(fails_over(ProxyFault::FreezeBefore, "kill-unfailover") > 8);
 }
 
 /// A new template restarts all pods, and the primary hands over before its own goes.
@@ -107,7 +107,7 @@ fn after_each_write_of_a_restart_of_all_members_with_a_switch_over() {
             is_whole(sight, 3).map(drop)
         },
     };
-    assert!(sweep.run_with(Fault::Freeze) > 15);
+    assert!(sweep.run_with(ProxyFault::Freeze) > 15);
 }
 
 /// A different primary is requested.
@@ -130,7 +130,7 @@ fn after_each_write_of_a_requested_switch_over() {
             if is_made { Ok(()) } else { Err(made.to_string()) }
         },
     };
-    assert!(sweep.run_with(Fault::Freeze) > 5);
+    assert!(sweep.run_with(ProxyFault::Freeze) > 5);
 }
 
 /// A replica's volume is lost, and the member gets a new one with a copy.
@@ -166,7 +166,7 @@ fn after_each_write_while_a_lost_volume_is_replaced() {
             if uid == before { Err(format!("the claim of {k} is the same")) } else { Ok(()) }
         },
     };
-    assert!(sweep.run_with(Fault::Freeze) > 4);
+    assert!(sweep.run_with(ProxyFault::Freeze) > 4);
 }
 
 /// One member becomes three.
@@ -189,5 +189,5 @@ fn after_each_write_while_replicas_join() {
         },
         end: &|sight, _| is_whole(sight, 3).map(drop),
     };
-    assert!(sweep.run_with(Fault::Freeze) > 9);
+    assert!(sweep.run_with(ProxyFault::Freeze) > 9);
 }

@@ -20,7 +20,7 @@ const DELAY: Duration = Duration::from_secs(1);
 
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ProxyFault {
     /// It is answered with this status, and the API server never sees it.
     Answer(u16),
     /// The connection is cut before the API server sees it.
@@ -62,7 +62,7 @@ impl Seen<'_> {
     }
 }
 
-type Judge = Box<dyn FnMut(&Seen<'_>) -> Option<Fault> + Send>;
+type Judge = Box<dyn FnMut(&Seen<'_>) -> Option<ProxyFault> + Send>;
 
 struct State {
     client: kube::Client,
@@ -108,7 +108,7 @@ impl Proxy {
     }
 
     /// Asks `judge` of each request from now on, and lets frozen ones be forgotten.
-    pub fn judge(&self, judge: impl FnMut(&Seen<'_>) -> Option<Fault> + Send + 'static) {
+    pub fn judge(&self, judge: impl FnMut(&Seen<'_>) -> Option<ProxyFault> + Send + 'static) {
         *self.state.judge.lock().unwrap() = Box::new(judge);
         self.state.frozen.send_replace(false);
         self.state.is_still.store(false, Ordering::Relaxed);
@@ -172,17 +172,17 @@ async fn pass(request: Request<Incoming>, state: Arc<State>) -> Result<Response<
         *state.done.lock().unwrap() += 1;
     }
     match fault {
-        Some(Fault::Answer(status)) => return Ok(refusal(status)),
-        Some(Fault::CutBefore) => return Err(Cut),
-        Some(Fault::FreezeBefore) => {
+        Some(ProxyFault::Answer(status)) => return Ok(refusal(status)),
+        Some(ProxyFault::CutBefore) => return Err(Cut),
+        Some(ProxyFault::FreezeBefore) => {
             state.frozen.send_replace(true);
             state.is_still.store(true, Ordering::Relaxed);
             std::future::pending::<Infallible>().await;
         }
-        Some(Fault::Gone) if watches => return Ok(gone()),
+        Some(ProxyFault::Gone) if watches => return Ok(gone()),
         _ => {}
     }
-    if fault == Some(Fault::Freeze) {
+    if fault == Some(ProxyFault::Freeze) {
         // What is on its way at the same time passes too; nothing after it does.
         state.frozen.send_replace(true);
     }
@@ -197,22 +197,22 @@ async fn pass(request: Request<Incoming>, state: Arc<State>) -> Result<Response<
     parts.uri = target.parse().map_err(|_| Cut)?;
     let request = Request::from_parts(parts, kube::client::Body::from(body.to_vec()));
     let answer = state.client.send(request).await;
-    if answer.is_err() && fault == Some(Fault::Freeze) {
+    if answer.is_err() && fault == Some(ProxyFault::Freeze) {
         state.is_still.store(true, Ordering::Relaxed);
     }
     let answer = answer.map_err(|_| Cut)?;
     let (mut parts, body) = answer.into_parts();
     parts.headers.remove(header::CONNECTION);
     parts.headers.remove(header::TRANSFER_ENCODING);
-    if fault == Some(Fault::Delay) {
+    if fault == Some(ProxyFault::Delay) {
         tokio::time::sleep(DELAY).await;
     }
     match fault {
-        Some(Fault::CutAfter) => Err(Cut),
-        Some(Fault::Hang | Fault::Freeze) => {
+        Some(ProxyFault::CutAfter) => Err(Cut),
+        Some(ProxyFault::Hang | ProxyFault::Freeze) => {
             // It is carried out only when the whole answer is there.
             let _ = body.collect().await;
-            if fault == Some(Fault::Freeze) {
+            if fault == Some(ProxyFault::Freeze) {
                 state.is_still.store(true, Ordering::Relaxed);
             }
             std::future::pending::<Infallible>().await;

@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 
 use crate::harness::{Space, definition, established, eventually, eventually_within, kubectl};
 use crate::kubelet::Kubelet;
-use crate::proxy::{Fault, Proxy, Seen};
+use crate::proxy::{Proxy, ProxyFault, Seen};
 use crate::release::{Sight, Web, apply, expect, history, hooked, stalled};
 use crate::share::Share;
 
-const FAULTS: [(&str, Fault); 7] = [
-    ("conflict", Fault::Answer(409)),
-    ("throttled", Fault::Answer(429)),
-    ("broken", Fault::Answer(500)),
-    ("before", Fault::CutBefore),
-    ("after", Fault::CutAfter),
-    ("late", Fault::Hang),
-    ("overtaken", Fault::Delay),
+const FAULTS: [(&str, ProxyFault); 7] = [
+    ("conflict", ProxyFault::Answer(409)),
+    ("throttled", ProxyFault::Answer(429)),
+    ("broken", ProxyFault::Answer(500)),
+    ("before", ProxyFault::CutBefore),
+    ("after", ProxyFault::CutAfter),
+    ("late", ProxyFault::Hang),
+    ("overtaken", ProxyFault::Delay),
 ];
 
 /// The release that a request is for, by the names of this file: `NAME-fFAULTxREQUESTx`.
@@ -152,7 +152,7 @@ fn each_request_of_a_start() {
     operator.settle();
     operator.kill();
     let (mut faults, share) = (0, Share::of_variable());
-    for (what, fault) in FAULTS.iter().filter(|(_, fault)| *fault != Fault::Hang) {
+    for (what, fault) in FAULTS.iter().filter(|(_, fault)| *fault != ProxyFault::Hang) {
         for at in (1 + share.remainder..).step_by(usize::try_from(share.of).unwrap()) {
             let mut seen = 0;
             let fault = *fault;
@@ -192,7 +192,7 @@ fn an_api_server_that_is_away_does_not_skip_delete_hooks() {
     let lookups = ["/api".to_owned(), "/apis".to_owned(), format!("/apis/{group}/v1")];
     proxy.judge(move |request| {
         let path = request.target.split('?').next().unwrap_or_default();
-        lookups.iter().any(|lookup| lookup == path).then_some(Fault::CutBefore)
+        lookups.iter().any(|lookup| lookup == path).then_some(ProxyFault::CutBefore)
     });
     kubectl(&["apply", "--server-side", "-f", "-"], Some(&definition(&group, "Late"))).unwrap();
     let definition = format!("crd/lates.{group}");
@@ -230,17 +230,17 @@ fn a_hook_that_ended_before_anybody_saw_it_is_not_waited_for() {
     };
     let mut created = false;
     proxy.judge(move |request| match request.method.as_str() {
-        _ if is_deaf(request) => Some(Fault::CutBefore),
+        _ if is_deaf(request) => Some(ProxyFault::CutBefore),
         "POST" if is_of(request.target, "/jobs") => {
             let again = std::mem::replace(&mut created, true);
-            Some(if again { Fault::Answer(500) } else { Fault::CutAfter })
+            Some(if again { ProxyFault::Answer(500) } else { ProxyFault::CutAfter })
         }
         _ => None,
     });
     proxy.cut_all();
     space.apply("Web", "app", &json!({"greeting": "two", "hooks": [hook("unseen")]}));
     space.wait("job/app-unseen", "Complete", "True");
-    proxy.judge(move |request| is_deaf(request).then_some(Fault::CutBefore));
+    proxy.judge(move |request| is_deaf(request).then_some(ProxyFault::CutBefore));
     let states = ["superseded", "deployed"].map(str::to_owned);
     eventually("it is upgraded", || expect("history", &history(&space, "app")?, &states.to_vec()));
 }
@@ -253,7 +253,7 @@ fn a_lookup_that_was_refused_is_made_again() {
     let kubeconfig = space.kubeconfig(Some(&format!("http://127.0.0.1:{}", proxy.port)));
     space.kubectl(&["create", "secret", "generic", "known", "--from-literal=word=hidden"]).unwrap();
     space.kubectl(&["create", "configmap", "known", "--from-literal=word=open"]).unwrap();
-    proxy.judge(|request| request.target.contains("/configmaps/known").then_some(Fault::Answer(500)));
+    proxy.judge(|request| request.target.contains("/configmaps/known").then_some(ProxyFault::Answer(500)));
     let _operator = space.operator_with(&space.watches(&[("Web", "lookup")]), &kubeconfig, &["--reconcile-period=1h"]);
     space.apply("Web", "app", &json!({"version": "v1", "kind": "Secret"}));
     space.wait("web/app", "Stalled", "True");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 
 use crate::harness::{Operator, Space, eventually_within};
-use crate::proxy::{Fault, Proxy};
+use crate::proxy::{Proxy, ProxyFault};
 use crate::share::Share;
 use crate::support::api;
 
@@ -126,7 +126,7 @@ fn killed_after_each_write_of_a_roll_out() {
         let counter = Arc::clone(&seen);
         proxy.judge(move |request| {
             let is_last = request.is_write() && counter.fetch_add(1, Ordering::Relaxed) + 1 == write;
-            is_last.then_some(Fault::Freeze)
+            is_last.then_some(ProxyFault::Freeze)
         });
         let operator = start(&version);
         let is_killed = eventually_within(120, &format!("write {write}, or the end"), || {

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::browser::Browser;
 use crate::harness::{Space, eventually};
 use crate::outage::Door;
-use crate::primary::Cluster;
+use crate::primary::PrimaryCluster;
 use crate::support::api::apply_object;
 use crate::ui::Ui;
 
@@ -156,7 +156,7 @@ fn the_keyboard_alone_leads_to_the_release_that_fails() {
 
 #[test]
 fn a_page_shows_that_the_primary_is_lost_and_which_member_takes_over() {
-    let (cluster, _operator) = Cluster::grown("browser-primary", 3);
+    let (cluster, _operator) = PrimaryCluster::grown("browser-primary", 3);
     let ui = Ui::start(&cluster.space, &["-n", &cluster.space.name, "--kind", "webs.test.tillerman.dev"]);
     let browser = Browser::start();
     browser.open(&ui.link);

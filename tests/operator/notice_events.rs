@@ -9,7 +9,7 @@ use crate::harness::{Space, definition, established, eventually, kubectl, progra
 use crate::kubelet::Kubelet;
 use crate::mail::Mail;
 use crate::notices::{notice, read, space};
-use crate::primary::Cluster;
+use crate::primary::PrimaryCluster;
 
 /// Waits for a line of a message that begins so, behind the time.
 fn said(mail: &Mail, beginning: &str) -> String {
@@ -159,7 +159,7 @@ fn what_happens_to_a_release_reaches_a_person() {
 fn members_that_come_and_go_reach_a_person() {
     let space = space("membermail");
     let mail = Mail::start(&space);
-    let mut cluster = Cluster::within(space);
+    let mut cluster = PrimaryCluster::within(space);
     cluster.secret("certificates", "client.key");
     let watches = cluster.space.watches(&[("Web", "primary")]);
     let operator = cluster.space.operator(&watches, &["--notices", "--notice-hosts=127.0.0.1"]);

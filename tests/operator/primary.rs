@@ -19,14 +19,14 @@ use crate::rights::{forbidden, with_exactly};
 const PATIENCE: u64 = 180;
 
 /// A release `a` with a cluster.
-pub struct Cluster {
+pub struct PrimaryCluster {
     pub space: Space,
     pub agents: Agents,
     net: String,
     values: Map<String, Value>,
 }
 
-impl Cluster {
+impl PrimaryCluster {
     fn new(test: &str) -> Self {
         Self::within(Space::new(test))
     }
@@ -165,7 +165,7 @@ impl Cluster {
 /// is lost. The operator has exactly the rights that `tillerman rbac` prints for the chart.
 #[test]
 fn a_cluster_grows_fails_over_and_shrinks_with_its_primary_among_those_that_go() {
-    let mut cluster = Cluster::within(with_exactly("primary", &repository("tests/charts/primary"), &[]));
+    let mut cluster = PrimaryCluster::within(with_exactly("primary", &repository("tests/charts/primary"), &[]));
     let operator = cluster.operator();
     cluster.resize(1);
     cluster.wait_message("waiting for Secret certificates, which spec.primary.tls names");
@@ -251,11 +251,11 @@ fn a_cluster_grows_fails_over_and_shrinks_with_its_primary_among_those_that_go()
 /// Members fall asleep and wake under a writer: the primary continues without a fail-over, no volume goes, and nothing is lost.
 #[test]
 fn a_cluster_sleeps_and_wakes_with_the_same_primary() {
-    let (mut cluster, operator) = Cluster::grown("primarysleep", 3);
+    let (mut cluster, operator) = PrimaryCluster::grown("primarysleep", 3);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
     let epoch = cluster.epoch();
-    let claims = |cluster: &Cluster| -> BTreeSet<String> {
+    let claims = |cluster: &PrimaryCluster| -> BTreeSet<String> {
         let all = cluster.space.list("persistentvolumeclaims").unwrap();
         all.iter().map(|claim| claim["metadata"]["uid"].to_string()).collect()
     };
@@ -293,7 +293,7 @@ fn a_cluster_sleeps_and_wakes_with_the_same_primary() {
 /// and no acknowledged write is lost.
 #[test]
 fn an_operator_that_is_killed_before_and_after_each_order_loses_nothing() {
-    let mut cluster = Cluster::new("primarykill");
+    let mut cluster = PrimaryCluster::new("primarykill");
     cluster.secret("certificates", "client.key");
     let mut operator = cluster.operator();
     cluster.resize(1);
@@ -301,7 +301,7 @@ fn an_operator_that_is_killed_before_and_after_each_order_loses_nothing() {
     let writer = cluster.agents.writer(0);
     let orders = cluster.agents.announced();
     let mut killed = BTreeSet::new();
-    let mut carry_on = |cluster: &Cluster, is_done: &dyn Fn(&Cluster) -> bool| {
+    let mut carry_on = |cluster: &PrimaryCluster, is_done: &dyn Fn(&PrimaryCluster) -> bool| {
         let end = Instant::now() + Duration::from_secs(240);
         while !is_done(cluster) {
             assert!(Instant::now() < end, "{}", cluster.space.get("web/a").unwrap()["status"]);
@@ -316,7 +316,7 @@ fn an_operator_that_is_killed_before_and_after_each_order_loses_nothing() {
         }
     };
     let is_whole = |size: u32| {
-        move |cluster: &Cluster| {
+        move |cluster: &PrimaryCluster| {
             let web = cluster.space.get("web/a").unwrap();
             let members = &web["status"]["members"]["db"];
             let latched = &members["latch"]["primary"];
@@ -328,7 +328,7 @@ fn an_operator_that_is_killed_before_and_after_each_order_loses_nothing() {
     cluster.resize(3);
     carry_on(&cluster, &is_whole(3));
     cluster.agents.database().crash(0);
-    let replaced = |cluster: &Cluster| cluster.epoch() > 1 && is_whole(3)(cluster);
+    let replaced = |cluster: &PrimaryCluster| cluster.epoch() > 1 && is_whole(3)(cluster);
     carry_on(&cluster, &replaced);
     let p = cluster.primary();
     assert!(p > 0);
@@ -355,7 +355,7 @@ fn brief(verb: &Verb) -> &'static str {
 /// its old view afterwards harms nothing.
 #[test]
 fn two_operators_of_which_one_is_suspended_lose_nothing() {
-    let (cluster, first) = Cluster::grown("primarytwo", 3);
+    let (cluster, first) = PrimaryCluster::grown("primarytwo", 3);
     let operators = [first, cluster.operator()];
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
@@ -383,7 +383,7 @@ fn two_operators_of_which_one_is_suspended_lose_nothing() {
 /// and a person can accept the loss.
 #[test]
 fn a_primary_that_only_the_operator_does_not_reach_stays_and_a_double_failure_needs_a_person() {
-    let (cluster, _operator) = Cluster::grown("primarycut", 3);
+    let (cluster, _operator) = PrimaryCluster::grown("primarycut", 3);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
     cluster.agents.cut(&[0]);
@@ -427,7 +427,7 @@ fn a_primary_that_only_the_operator_does_not_reach_stays_and_a_double_failure_ne
 /// A new template restarts replicas first, and the primary hands over before its pod goes.
 #[test]
 fn a_new_template_restarts_replicas_first_and_the_primary_last() {
-    let (mut cluster, _operator) = Cluster::grown("primaryroll", 3);
+    let (mut cluster, _operator) = PrimaryCluster::grown("primaryroll", 3);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
     cluster.set(&json!({"version": "2"}));
@@ -449,7 +449,7 @@ fn a_new_template_restarts_replicas_first_and_the_primary_last() {
 /// While a backup runs, no member comes, and a primary that is lost is replaced all the same.
 #[test]
 fn a_lost_primary_does_not_wait_for_the_end_of_an_operation() {
-    let (mut cluster, _operator) = Cluster::grown("primarybackup", 2);
+    let (mut cluster, _operator) = PrimaryCluster::grown("primarybackup", 2);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
     let ask = ["annotate", "webs.test.tillerman.dev", "a", "tillerman.dev/operation=backup@1"];
@@ -484,7 +484,7 @@ fn a_lost_primary_does_not_wait_for_the_end_of_an_operation() {
 /// An agent whose certificate is of another authority is not trusted, and what is wrong is said. The `ConfigMap` is the driver's.
 #[test]
 fn an_agent_with_a_certificate_of_somebody_else_is_not_asked() {
-    let mut cluster = Cluster::new("primarytls");
+    let mut cluster = PrimaryCluster::new("primarytls");
     let other = cluster.space.dir().join("other");
     std::fs::create_dir_all(&other).unwrap();
     certificates(&other, std::iter::once(format!("{}.10", cluster.net)));
@@ -514,7 +514,7 @@ fn an_agent_with_a_certificate_of_somebody_else_is_not_asked() {
 /// meanwhile.
 #[test]
 fn a_config_map_that_others_write_into_holds_up_no_fail_over() {
-    let (cluster, operator) = Cluster::grown("primarymap", 3);
+    let (cluster, operator) = PrimaryCluster::grown("primarymap", 3);
     let map = "configmap/a-db-roles";
     let patch = |text: &str| cluster.space.kubectl(&["patch", map, "--type=merge", "-p", text]).unwrap();
     let is_clean = || {
@@ -547,7 +547,7 @@ fn a_config_map_that_others_write_into_holds_up_no_fail_over() {
 /// The only replica is lost. Writes wait, and with `Degrade` they continue without acknowledgements. Then nobody takes over by itself.
 #[test]
 fn writes_wait_for_a_lost_replica_or_go_on_as_the_chart_says() {
-    let (mut cluster, operator) = Cluster::grown("primarydegrade", 2);
+    let (mut cluster, operator) = PrimaryCluster::grown("primarydegrade", 2);
     cluster.set(&json!({"primary": {"silentAfter": "5s"}}));
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
@@ -580,7 +580,7 @@ fn writes_wait_for_a_lost_replica_or_go_on_as_the_chart_says() {
 /// An earlier primary cannot take a write back. With `Keep` it stays as it is, and the others continue.
 #[test]
 fn a_diverged_member_is_kept_or_seeded_as_the_chart_says() {
-    let (mut cluster, _operator) = Cluster::grown("primarykeep", 3);
+    let (mut cluster, _operator) = PrimaryCluster::grown("primarykeep", 3);
     cluster.set(&json!({"primary": {"onDiverged": "Keep"}}));
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
@@ -603,7 +603,7 @@ fn a_diverged_member_is_kept_or_seeded_as_the_chart_says() {
 /// All are killed at once. The primary continues, as only it surely has all acknowledged writes.
 #[test]
 fn after_a_full_outage_the_primary_goes_on() {
-    let (cluster, _operator) = Cluster::grown("primaryoutage", 3);
+    let (cluster, _operator) = PrimaryCluster::grown("primaryoutage", 3);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
     {
@@ -623,7 +623,7 @@ fn after_a_full_outage_the_primary_goes_on() {
 /// At rest a question to the primary waits for the end of its database.
 #[test]
 fn at_rest_the_operator_waits_for_the_end_of_the_primary() {
-    let (cluster, _operator) = Cluster::grown("primaryends", 1);
+    let (cluster, _operator) = PrimaryCluster::grown("primaryends", 1);
     eventually("a question waits", || match cluster.agents.questions() {
         0 => Err("there is none".to_owned()),
         _ => Ok(()),
@@ -633,11 +633,12 @@ fn at_rest_the_operator_waits_for_the_end_of_the_primary() {
 /// The volume of a replica is lost for good. Its member begins with an empty one, and is seeded.
 #[test]
 fn a_member_whose_volume_is_lost_gets_another_one() {
-    let (mut cluster, _operator) = Cluster::grown("primaryvolume", 3);
+    let (mut cluster, _operator) = PrimaryCluster::grown("primaryvolume", 3);
     cluster.set(&json!({"primary": {"deadAfter": "3s", "silentAfter": "5s"}}));
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
-    let uid = |cluster: &Cluster| cluster.space.get("pvc/data-a-db-2").map(|claim| claim["metadata"]["uid"].clone());
+    let uid =
+        |cluster: &PrimaryCluster| cluster.space.get("pvc/data-a-db-2").map(|claim| claim["metadata"]["uid"].clone());
     let before = uid(&cluster).unwrap();
     // To the controller of volumes, a claim that was bound and names no volume is lost.
     let lost = ["annotate", "pvc/data-a-db-2", "pv.kubernetes.io/bind-completed=yes"];
@@ -656,7 +657,7 @@ fn a_member_whose_volume_is_lost_gets_another_one() {
 /// The custom resource is deleted, and a new one of its name adopts the volumes. The member with the most writes is the primary.
 #[test]
 fn the_volumes_of_an_earlier_cluster_are_adopted() {
-    let (mut cluster, _operator) = Cluster::grown("primaryadopt", 3);
+    let (mut cluster, _operator) = PrimaryCluster::grown("primaryadopt", 3);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
     let epoch = cluster.epoch();
@@ -679,7 +680,7 @@ fn the_volumes_of_an_earlier_cluster_are_adopted() {
 /// No replica receives from the primary, which the operator reaches. It stays, and writes wait until the ways are back.
 #[test]
 fn a_primary_that_no_replica_reaches_stays_and_writes_wait() {
-    let (cluster, _operator) = Cluster::grown("primarysevered", 3);
+    let (cluster, _operator) = PrimaryCluster::grown("primarysevered", 3);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
     cluster.agents.database().severed.extend([1, 2]);
@@ -707,7 +708,7 @@ fn a_primary_that_no_replica_reaches_stays_and_writes_wait() {
 fn volumes_grow_by_themselves_together_and_not_above_the_limit() {
     let space = with_exactly("primaryroom", &repository("tests/charts/primary"), &[]);
     let volumes = ExpandableVolumes::of(&space, 2, "100Mi");
-    let mut cluster = Cluster::within(space);
+    let mut cluster = PrimaryCluster::within(space);
     cluster.secret("certificates", "client.key");
     let _operator = cluster.operator();
     let class = cluster.space.name.clone();
@@ -734,7 +735,7 @@ fn volumes_grow_by_themselves_together_and_not_above_the_limit() {
         cluster.space.wait_field(&claim(k), request, &json!("120Mi"));
     }
     let events = cluster.space.wait_event("VolumeEnlarged");
-    assert!(events.contains("claim data-a-db-0 is given 120Mi, because 80% of its volume is used"), "{events}");
+    assert!(events.contains("claim data-a-db-0 is enlarged to 120Mi, because 80% of its volume is used"), "{events}");
     resize("120Mi");
     cluster.wait(2);
     // An hour later it is full again: it gets what is left up to the limit.
@@ -760,7 +761,7 @@ fn volumes_grow_by_themselves_together_and_not_above_the_limit() {
     cluster.space.kubectl(&["annotate", &claim(0), "--overwrite", &hour]).unwrap();
     cluster.set(&json!({"grow": {"claim": "data", "max": "1Gi", "by": "50%"}}));
     let why = cluster.space.wait_event("VolumeNotEnlarged");
-    assert!(why.contains("80% of its volume is used, but claim data-a-db-0 cannot be given 195Mi"), "{why}");
+    assert!(why.contains("80% of its volume is used, but claim data-a-db-0 cannot be enlarged to 195Mi"), "{why}");
     cluster.wait(2);
     drop(volumes);
 }
@@ -768,7 +769,7 @@ fn volumes_grow_by_themselves_together_and_not_above_the_limit() {
 /// A person asks for another primary. What is not safe is refused, and each text is done once.
 #[test]
 fn a_requested_switch_over_is_done_once_or_refused_with_the_reason() {
-    let (cluster, operator) = Cluster::grown("primaryasked", 3);
+    let (cluster, operator) = PrimaryCluster::grown("primaryasked", 3);
     let writer = cluster.agents.writer(0);
     cluster.wait_writes(20);
     let ask = |text: &str| {

@@ -8,13 +8,13 @@ mod project;
 #[path = "../support/mod.rs"]
 mod support;
 
-use project::{Project, Running};
+use project::{PeerProject, Running};
 use serde_json::json;
 use support::harness::{self, eventually};
 
 #[test]
 fn releases_of_helm_operator_go_to_tillerman_and_back_with_nothing_touched() {
-    let project = Project::new();
+    let project = PeerProject::new();
     let theirs = Running::helm_operator(&project);
     install(&project);
     let before = project.settled();
@@ -35,7 +35,7 @@ fn releases_of_helm_operator_go_to_tillerman_and_back_with_nothing_touched() {
 /// A project as operator-sdk makes it, with nothing changed but what `tillerman migrate --write` changes.
 #[test]
 fn a_project_that_is_migrated_runs_with_the_old_custom_resource_and_nothing_touched() {
-    let project = Project::of_operator_sdk();
+    let project = PeerProject::of_operator_sdk();
     let theirs = Running::helm_operator(&project);
     project.space.apply("Web", "app", &json!({"replicaCount": 2}));
     project.wait_deployed("app", &json!({"replicaCount": 2}));
@@ -63,7 +63,7 @@ fn a_project_that_is_migrated_runs_with_the_old_custom_resource_and_nothing_touc
 }
 
 /// Three custom resources: one as it was made, one changed twice, and one with a cluster-scoped and a kept object.
-fn install(project: &Project) {
+fn install(project: &PeerProject) {
     let space = &project.space;
     let (plain, wide) = (json!({}), json!({"data": {"a": "1", "b": "2"}}));
     space.apply("Web", "plain", &plain);
@@ -82,7 +82,7 @@ fn install(project: &Project) {
 }
 
 /// Ours knows the releases as its own, and neither an object nor a record has changed.
-fn taken_over(project: &Project, before: &project::Snapshot, app: u64) {
+fn taken_over(project: &PeerProject, before: &project::Snapshot, app: u64) {
     for (object, revision, reason) in [
         ("web/app", app, if app == 1 { "InstallSuccessful" } else { "UpgradeSuccessful" }),
         ("web/plain", 1, "InstallSuccessful"),
@@ -102,7 +102,7 @@ fn taken_over(project: &Project, before: &project::Snapshot, app: u64) {
 }
 
 /// A changed spec, values that helm-operator had set and that are gone, drift, and a deleted object.
-fn changed_and_repaired(project: &Project, app: u64) {
+fn changed_and_repaired(project: &PeerProject, app: u64) {
     let space = &project.space;
     space.apply("Web", "app", &json!({"replicaCount": 3, "podAnnotations": {"a": "1"}}));
     space.wait_field("deployment/app-web", "/spec/replicas", &json!(3));
@@ -124,7 +124,7 @@ fn changed_and_repaired(project: &Project, app: u64) {
 }
 
 /// helm-operator has looked at everything, found it as it should be, and works on.
-fn given_back(project: &Project, before: &project::Snapshot, app: u64) {
+fn given_back(project: &PeerProject, before: &project::Snapshot, app: u64) {
     let space = &project.space;
     let objects = ["app-web", "plain-web", "wide-wide", "wide-kept"];
     project.wait_looked_at(&objects, 2);
@@ -155,7 +155,7 @@ fn given_back(project: &Project, before: &project::Snapshot, app: u64) {
 }
 
 /// What helm-operator uninstalls goes with all it has, but for what is kept.
-fn removed(project: &Project) {
+fn removed(project: &PeerProject) {
     let space = &project.space;
     for object in ["web/app", "web/plain", "other/wide"] {
         space.kubectl(&["delete", object]).unwrap();

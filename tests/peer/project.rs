@@ -27,11 +27,11 @@ impl Request {
 
 /// The working directory of an image that operator-sdk 1.42.3 makes, with two charts: `helm create`'s, and one with a
 /// cluster-scoped object.
-pub struct Project {
+pub struct PeerProject {
     pub space: Space,
 }
 
-impl Project {
+impl PeerProject {
     pub fn new() -> Self {
         let space = Space::new("peer");
         let charts = space.dir().join("helm-charts");
@@ -225,16 +225,16 @@ impl Project {
 pub struct Running(Operator);
 
 impl Running {
-    pub fn helm_operator(project: &Project) -> Self {
+    pub fn helm_operator(project: &PeerProject) -> Self {
         Self::start(project, Path::new("helm-operator"))
     }
 
-    pub fn tillerman(project: &Project) -> Self {
+    pub fn tillerman(project: &PeerProject) -> Self {
         Self::start(project, Path::new(env!("CARGO_BIN_EXE_tillerman")))
     }
 
     /// As operator-sdk starts it; and the namespace of the lease, which a pod has from its service account.
-    fn start(project: &Project, program: &Path) -> Self {
+    fn start(project: &PeerProject, program: &Path) -> Self {
         let space = &project.space;
         let namespace = format!("--leader-election-namespace={}", space.name);
         let args = [&MANAGER[..], &[&namespace]].concat();

@@ -12,7 +12,7 @@ pub type Write = (u32, u64, u64);
 /// A member: what is on its volume, and its process.
 #[derive(Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
-pub struct Member {
+pub struct HeldMember {
     /// The uid of the claim that the data is on.
     pub claim: String,
     /// Whether its container runs.
@@ -42,7 +42,7 @@ pub struct Member {
 /// All members of one cluster.
 #[derive(Default)]
 pub struct Database {
-    pub members: BTreeMap<u32, Member>,
+    pub members: BTreeMap<u32, HeldMember>,
     /// Members whose processes are stopped: they answer nobody, and neither send nor receive.
     pub stopped: BTreeSet<u32>,
     /// Replicas that receive and do not apply.
@@ -104,7 +104,7 @@ impl Database {
         let pod = self.pod(k);
         let member = self.members.entry(k).or_default();
         if member.claim != claim {
-            *member = Member { claim: claim.to_owned(), ..Member::default() };
+            *member = HeldMember { claim: claim.to_owned(), ..HeldMember::default() };
         }
         member.starts += 1;
         member.runs = true;
@@ -250,7 +250,7 @@ impl Database {
                 let donor = &self.members[&donor];
                 let log = donor.log[..donor.applied].to_vec();
                 let member = self.members.get_mut(&k).expect("it is there");
-                *member = Member {
+                *member = HeldMember {
                     claim: std::mem::take(&mut member.claim),
                     runs: true,
                     data: Some(data.to_owned()),
@@ -259,7 +259,7 @@ impl Database {
                     starts: member.starts + 1,
                     applied: log.len(),
                     log,
-                    ..Member::default()
+                    ..HeldMember::default()
                 };
             }
             Verb::Reload(_) => {}
@@ -316,7 +316,7 @@ impl Database {
     fn acknowledge(&mut self, k: u32) {
         let wanted = self.members[&k].acks;
         let acks = wanted as usize;
-        let followers: Vec<&Member> =
+        let followers: Vec<&HeldMember> =
             self.members.keys().filter(|f| self.source(**f) == Some(k)).map(|f| &self.members[f]).collect();
         let followers: Vec<_> = followers.into_iter().filter(|f| f.acknowledges).collect();
         let have = |write: &Write| followers.iter().filter(|f| f.log.contains(write)).count();

@@ -14,7 +14,7 @@ const USER: &str = "tillerman-operator";
 
 /// A request.
 #[derive(Clone)]
-pub struct Request {
+pub struct AuditedRequest {
     /// When the API server received it.
     pub at: Timestamp,
     pub verb: String,
@@ -22,7 +22,7 @@ pub struct Request {
     pub target: String,
 }
 
-impl Request {
+impl AuditedRequest {
     pub fn is_watch(&self) -> bool {
         self.verb == "watch"
     }
@@ -71,7 +71,7 @@ impl Audit {
     }
 
     /// The requests since the last time; a watch counts once, when it starts.
-    pub fn read(&mut self) -> Result<Vec<Request>, Error> {
+    pub fn read(&mut self) -> Result<Vec<AuditedRequest>, Error> {
         let mut text = std::mem::take(&mut self.rest);
         self.file.read_to_end(&mut text)?;
         let end = text.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
@@ -80,7 +80,7 @@ impl Audit {
     }
 }
 
-fn request(line: &str) -> Option<Request> {
+fn request(line: &str) -> Option<AuditedRequest> {
     let entry: Entry = line.contains(USER).then(|| serde_json::from_str(line).ok())??;
     let stage = if entry.verb == "watch" { "ResponseStarted" } else { "ResponseComplete" };
     if entry.user.username != USER || entry.stage != stage {
@@ -91,5 +91,5 @@ fn request(line: &str) -> Option<Request> {
         Some((resource, None)) => resource,
         None => entry.uri.split('?').next().unwrap_or_default().to_owned(),
     };
-    Some(Request { at: entry.request_received_timestamp, verb: entry.verb, target })
+    Some(AuditedRequest { at: entry.request_received_timestamp, verb: entry.verb, target })
 }

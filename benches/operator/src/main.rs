@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use api::{Api, Error};
-use phases::{Bench, Phase, Setup};
+use phases::{Bench, BenchPhase, Setup};
 use scene::Scene;
 use table::{Figure, Results, Row, Who};
 
@@ -34,7 +34,7 @@ use table::{Figure, Results, Row, Who};
 struct Run {
     who: Who,
     n: usize,
-    phases: Vec<Phase>,
+    phases: Vec<BenchPhase>,
 }
 
 impl Run {
@@ -47,10 +47,10 @@ impl Run {
             _ => return None,
         };
         let n = parts.next()?.parse().ok().filter(|n| *n > 0)?;
-        let named = |name: &str| Phase::ALL.iter().find(|(known, _)| *known == name).map(|(_, phase)| *phase);
+        let named = |name: &str| BenchPhase::ALL.iter().find(|(known, _)| *known == name).map(|(_, phase)| *phase);
         let phases = match parts.next() {
             Some(list) => list.split(',').map(named).collect::<Option<_>>()?,
-            None => Phase::ALL.map(|(_, phase)| phase).to_vec(),
+            None => BenchPhase::ALL.map(|(_, phase)| phase).to_vec(),
         };
         Some(Self { who, n, phases })
     }

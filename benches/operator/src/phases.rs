@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::api::{Api, Error, Watch};
-use crate::audit::{Audit, Request};
+use crate::audit::{Audit, AuditedRequest};
 use crate::process::{Operator, Usage};
 use crate::scene::{Change, Scene, Sent};
 use crate::table::{Figure, Row};
@@ -37,7 +37,7 @@ const DRIFTS: usize = 20;
 
 /// A phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum BenchPhase {
     Create,
     Rest,
     Drift,
@@ -46,7 +46,7 @@ pub enum Phase {
     Delete,
 }
 
-impl Phase {
+impl BenchPhase {
     pub const ALL: [(&str, Self); 6] = [
         ("create", Self::Create),
         ("rest", Self::Rest),
@@ -98,14 +98,14 @@ impl<'a> Bench<'a> {
     }
 
     /// Does a phase; whether others can follow.
-    pub async fn run(&mut self, phase: Phase) -> Result<bool, Error> {
+    pub async fn run(&mut self, phase: BenchPhase) -> Result<bool, Error> {
         match phase {
-            Phase::Create => return self.create().await,
-            Phase::Rest => self.rest().await?,
-            Phase::Drift => self.change(Change::Drift).await?,
-            Phase::Spec => self.change(Change::Spec).await?,
-            Phase::Restart => self.restart().await?,
-            Phase::Delete => self.delete().await?,
+            BenchPhase::Create => return self.create().await,
+            BenchPhase::Rest => self.rest().await?,
+            BenchPhase::Drift => self.change(Change::Drift).await?,
+            BenchPhase::Spec => self.change(Change::Spec).await?,
+            BenchPhase::Restart => self.restart().await?,
+            BenchPhase::Delete => self.delete().await?,
         }
         Ok(true)
     }
@@ -290,7 +290,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Waits until the operator no longer sends anything, but not longer than `most`. Returns what it sent.
-    async fn quiet(&mut self, most: Duration) -> Result<Vec<Request>, Error> {
+    async fn quiet(&mut self, most: Duration) -> Result<Vec<AuditedRequest>, Error> {
         let from = Instant::now();
         let mut requests = self.audit.read()?;
         let mut last = Instant::now();
@@ -307,13 +307,13 @@ impl<'a> Bench<'a> {
 }
 
 /// How many requests there are beside watches, and how many of them are writes.
-fn counts(requests: &[Request]) -> (f64, f64) {
+fn counts(requests: &[AuditedRequest]) -> (f64, f64) {
     let sent = requests.iter().filter(|r| !r.is_watch());
     (sent.clone().count() as f64, sent.filter(|r| r.is_write()).count() as f64)
 }
 
 /// The requests by verb and resource, the most frequent first, each as a share of `n`.
-fn by_verb(requests: &[Request], n: usize) -> String {
+fn by_verb(requests: &[AuditedRequest], n: usize) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for request in requests.iter().filter(|r| !r.is_watch()) {
         // The path of a document would be a line of its own for each group.

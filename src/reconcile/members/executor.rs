@@ -242,13 +242,13 @@ impl SetPass<'_> {
         };
         let note = match refused {
             None => {
-                let note = format!("claim {name} is given {size}, because {why}");
+                let note = format!("claim {name} is enlarged to {size}, because {why}");
                 event(self.observed, self.ctx, false, "VolumeEnlarged", text(&note));
                 note
             }
             // The members work. The claim remembers when it was tried.
             Some(error) => {
-                let note = format!("{why}, but claim {name} cannot be given {size}: {error}");
+                let note = format!("{why}, but claim {name} cannot be enlarged to {size}: {error}");
                 event(self.observed, self.ctx, true, "VolumeNotEnlarged", text(&note));
                 send(&json!({"metadata": patch["metadata"]})).await?;
                 note

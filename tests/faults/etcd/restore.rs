@@ -16,7 +16,7 @@ use super::{Cluster, ask};
 use crate::harness::{Space, cluster_dir, definition, established, eventually, kubectl, program};
 use crate::killed::{Scene, Sweep};
 use crate::node::{client_url, net};
-use crate::proxy::Fault;
+use crate::proxy::ProxyFault;
 use crate::release::Sight;
 
 /// Kinds of custom resources that take part.
@@ -109,7 +109,7 @@ fn is_restored(sight: &Sight, job: &mut Child) -> Result<(), String> {
     if later.count() == 0 { Ok(()) } else { Err("what came later is there".into()) }
 }
 
-fn sweep(fault: Fault, test: &str) {
+fn sweep(fault: ProxyFault, test: &str) {
     let jobs: Mutex<BTreeMap<String, Child>> = Mutex::default();
     let sweep = Sweep {
         test,
@@ -127,11 +127,11 @@ fn sweep(fault: Fault, test: &str) {
 
 #[test]
 fn after_each_write_while_a_cluster_is_restored() {
-    sweep(Fault::Freeze, "etcd-restore");
+    sweep(ProxyFault::Freeze, "etcd-restore");
 }
 
 #[test]
 #[ignore = "one of the long ones, which `make chaos` runs"]
 fn before_each_write_while_a_cluster_is_restored() {
-    sweep(Fault::FreezeBefore, "etcd-unrestore");
+    sweep(ProxyFault::FreezeBefore, "etcd-unrestore");
 }

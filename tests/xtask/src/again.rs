@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::parts::{Counts, PARTS, Part, Step};
+use crate::parts::{CiPart, CiStep, Counts, PARTS};
 use crate::report::{Report, StepReport};
 use crate::run;
 use crate::share::Share;
@@ -39,7 +39,7 @@ pub fn failed(reports: &mut [Report], share: Share) -> Vec<Unstable> {
 }
 
 /// The step with the failed tests alone, where its command is one of cargo's test runner.
-fn narrowed(mut step: Step, names: &[String]) -> Step {
+fn narrowed(mut step: CiStep, names: &[String]) -> CiStep {
     if step.counts == Counts::Cargo && step.command.contains("cargo test") && !names.is_empty() {
         let flags = if step.command.contains(" -- ") { "" } else { " --" };
         step.command = format!("{}{flags} --exact {}", step.command, names.join(" "));
@@ -75,7 +75,7 @@ fn settle(first: &mut StepReport, second: StepReport) -> Vec<String> {
 }
 
 /// Keeps the first output in a file and shows the part of it that says what failed.
-fn show(part: &Part, first: &StepReport) {
+fn show(part: &CiPart, first: &StepReport) {
     let file = PathBuf::from(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
         .join("first-output")
         .join(format!("{}-{}.log", part.name, first.name.replace([' ', '/'], "-")));
@@ -112,7 +112,7 @@ fn excerpt(output: &[String]) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::{excerpt, narrowed, settle};
-    use crate::parts::{Counts, Step};
+    use crate::parts::{CiStep, Counts};
     use crate::report::{Case, StepReport};
 
     fn report(passed: usize, failed: usize, cases: &[(&str, bool)], is_narrowed: bool) -> StepReport {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn failed_tests_alone_run_again_where_they_have_names() {
-        let step = |command: &str| Step::new("x", command, Counts::Cargo);
+        let step = |command: &str| CiStep::new("x", command, Counts::Cargo);
         let names = ["a::b".to_owned()];
         let command = |step| narrowed(step, &names).command;
         assert_eq!(

@@ -17,7 +17,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use again::Unstable;
-use parts::{PARTS, Part};
+use parts::{CiPart, PARTS};
 use report::Report;
 use share::Share;
 
@@ -38,7 +38,7 @@ struct Options {
     last_begin: Duration,
     compare: bool,
     record: bool,
-    parts: VecDeque<&'static Part>,
+    parts: VecDeque<&'static CiPart>,
 }
 
 fn options() -> Result<Options, String> {
@@ -117,7 +117,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs the parts in their order, as many at a time as may; with those for which there was no time.
-fn run_all(options: &Options) -> (Vec<Report>, VecDeque<&'static Part>) {
+fn run_all(options: &Options) -> (Vec<Report>, VecDeque<&'static CiPart>) {
     let began = Instant::now();
     let mut waiting = options.parts.clone();
     let mut reports = Vec::new();
@@ -154,7 +154,7 @@ fn run_all(options: &Options) -> (Vec<Report>, VecDeque<&'static Part>) {
 
 /// Builds what the parts need while others run: the compiler often has work for one core only, and tests mostly wait. What fails here
 /// fails again in the part that needs it.
-fn build_ahead(parts: &VecDeque<&'static Part>) -> Option<Child> {
+fn build_ahead(parts: &VecDeque<&'static CiPart>) -> Option<Child> {
     let runs_nodes =
         Command::new("tests/cluster/node-can.sh").stdout(Stdio::null()).status().is_ok_and(|s| s.success());
     let needed = || parts.iter().filter(|part| runs_nodes || part.name != "node");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A part of the tests.
-pub struct Part {
+pub struct CiPart {
     pub name: &'static str,
     pub about: &'static str,
     /// Sets of tools that `tests/cluster/build-tools.sh` builds for it.
@@ -15,11 +15,11 @@ pub struct Part {
     pub alone: bool,
     /// Most of its time goes into compiling.
     pub compiles: bool,
-    pub steps: fn() -> Vec<Step>,
+    pub steps: fn() -> Vec<CiStep>,
 }
 
 /// One command of a part, with what has to be there before.
-pub struct Step {
+pub struct CiStep {
     pub name: String,
     pub command: String,
     pub counts: Counts,
@@ -42,7 +42,7 @@ pub enum Counts {
     Lines,
 }
 
-impl Step {
+impl CiStep {
     pub fn new(name: &str, command: impl Into<String>, counts: Counts) -> Self {
         Self {
             name: name.to_owned(),
@@ -87,9 +87,17 @@ const WITH: &str = "tests/cluster/with.sh";
 const BIN: &str = "${CARGO_TARGET_DIR:-target}/tillerman";
 
 /// All parts.
-pub const PARTS: &[Part] = &[
-    Part { name: "format", about: "rustfmt", tools: &[], release: false, alone: true, compiles: false, steps: format },
-    Part {
+pub const PARTS: &[CiPart] = &[
+    CiPart {
+        name: "format",
+        about: "rustfmt",
+        tools: &[],
+        release: false,
+        alone: true,
+        compiles: false,
+        steps: format,
+    },
+    CiPart {
         name: "lint",
         about: "clippy, pedantic, warnings are errors; the documentation; licences of crates",
         tools: &[],
@@ -98,7 +106,7 @@ pub const PARTS: &[Part] = &[
         compiles: true,
         steps: lint,
     },
-    Part {
+    CiPart {
         name: "library",
         about: "the crates that are published: the renderer alone, examples, documentation tests, packages",
         tools: &[],
@@ -107,7 +115,7 @@ pub const PARTS: &[Part] = &[
         compiles: true,
         steps: library,
     },
-    Part {
+    CiPart {
         name: "unit",
         about: "unit, case and documentation tests",
         tools: &[],
@@ -116,7 +124,7 @@ pub const PARTS: &[Part] = &[
         compiles: true,
         steps: unit,
     },
-    Part {
+    CiPart {
         name: "cluster",
         about: "tests on a real API server",
         tools: &["control-plane", "sources", "members", "mail", "browser"],
@@ -125,7 +133,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: cluster,
     },
-    Part {
+    CiPart {
         name: "types",
         about: "the types of public charts: what they refuse, and what an API server makes of them",
         tools: &["control-plane"],
@@ -134,7 +142,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: types,
     },
-    Part {
+    CiPart {
         name: "documents",
         about: "the command blocks of README.md, the tutorial and how-to pages, on a real API server",
         tools: &["control-plane", "sources", "mail"],
@@ -143,7 +151,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: documents,
     },
-    Part {
+    CiPart {
         name: "sources",
         about: "charts from repositories, registries and directories, side by side with helm",
         tools: &["sources"],
@@ -152,7 +160,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: sources,
     },
-    Part {
+    CiPart {
         name: "gitops",
         about: "what Argo CD shows of custom resources, by its own package, what Flux' kustomize-controller does with them, and how Karmada reads them",
         tools: &["control-plane", "gitops"],
@@ -161,7 +169,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: gitops,
     },
-    Part {
+    CiPart {
         name: "signatures",
         about: "signed images, charts and releases against cosign and helm",
         tools: &["sources", "signatures"],
@@ -170,7 +178,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: signatures,
     },
-    Part {
+    CiPart {
         name: "alerts",
         about: "alert rules and dashboard against Prometheus' own tool; the bundle against operator-framework's; workflows against actionlint",
         tools: &["metrics", "bundle"],
@@ -179,10 +187,10 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: || {
             let scripts = ["alerts", "bundle", "workflows"];
-            scripts.map(|name| Step::whole(name, format!("tests/{name}.sh"))).into()
+            scripts.map(|name| CiStep::whole(name, format!("tests/{name}.sh"))).into()
         },
     },
-    Part {
+    CiPart {
         name: "conformance",
         about: "charts and function vectors against the recorded output of Helm 4.3.1",
         tools: &[],
@@ -191,7 +199,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: || released("conformance", "tests/conformance/run.sh"),
     },
-    Part {
+    CiPart {
         name: "instructions",
         about: "how many instructions three charts take, against the recorded counts",
         tools: &[],
@@ -200,7 +208,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: || released("instructions", "tests/instructions/run.sh"),
     },
-    Part {
+    CiPart {
         name: "lint-charts",
         about: "`tillerman lint` side by side with `helm lint` on the corpus",
         tools: &["control-plane"],
@@ -209,7 +217,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: lint_charts,
     },
-    Part {
+    CiPart {
         name: "rights",
         about: "how much of what values files of real charts render is in the rules of `tillerman rbac`; twenty charts under their rules",
         tools: &["control-plane"],
@@ -218,7 +226,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: rights,
     },
-    Part {
+    CiPart {
         name: "members",
         about: "members of etcd clusters, on processes of etcd",
         tools: &["members"],
@@ -227,7 +235,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: members,
     },
-    Part {
+    CiPart {
         name: "agent",
         about: "the agents of MariaDB and of Redis, on processes of these; the chart's settings on PHP-FPM and nginx (root on Linux)",
         tools: &["backup"],
@@ -236,7 +244,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: agent,
     },
-    Part {
+    CiPart {
         name: "fleet",
         about: "`tillerman fleet` between 726 charts and themselves, where they sleep, and where a default of them changes",
         tools: &[],
@@ -245,7 +253,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: || released("fleet", "tests/conformance/fleet.sh"),
     },
-    Part {
+    CiPart {
         name: "upgrade",
         about: "members of MariaDB 10.11 that become 11.8, on processes of both (root on Linux)",
         tools: &[],
@@ -254,7 +262,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: upgrade,
     },
-    Part {
+    CiPart {
         name: "mysql",
         about: "the agent with MySQL 9.7 of Debian's unstable suite, on processes of it (root on Linux)",
         tools: &[],
@@ -263,7 +271,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: mysql,
     },
-    Part {
+    CiPart {
         name: "backup",
         about: "backups of etcd 3.5 and 3.6 on an S3-compatible server, and restoring from them",
         tools: &["members", "backup"],
@@ -272,7 +280,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: backup,
     },
-    Part {
+    CiPart {
         name: "peer",
         about: "beside the real helm-operator: its releases and projects go to us, and releases back",
         tools: &["control-plane", "helm-operator", "operator-sdk"],
@@ -281,7 +289,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: peer,
     },
-    Part {
+    CiPart {
         name: "traces",
         about: "traces, as a real collector of OpenTelemetry gets them",
         tools: &["traces"],
@@ -290,7 +298,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: traces,
     },
-    Part {
+    CiPart {
         name: "faults",
         about: "kills after each write, requests that fail, an API server that dies, all at random",
         tools: &["control-plane", "members"],
@@ -299,7 +307,7 @@ pub const PARTS: &[Part] = &[
         compiles: false,
         steps: faults,
     },
-    Part {
+    CiPart {
         name: "node",
         about: "the operator as a pod on a real node, under the rights that operator-sdk gives it",
         tools: &["node", "issuer", "members", "backup", "helm", "mail", "exporter"],
@@ -312,19 +320,19 @@ pub const PARTS: &[Part] = &[
             let run = format!(
                 "case ${{SWEEP_SHARE:-0/1}} in */1) {with_agent} ;; esac; tests/node/run.sh {BIN} ${{agent:-}}"
             );
-            vec![Step::cargo("node", run).after([BUILD])]
+            vec![CiStep::cargo("node", run).after([BUILD])]
         },
     },
-    Part {
+    CiPart {
         name: "reproducible",
         about: "a second release, from another folder and environment, has the same bytes",
         tools: &[],
         release: true,
         alone: true,
         compiles: true,
-        steps: || vec![Step::whole("reproducible", "tests/reproducible.sh").within(7200)],
+        steps: || vec![CiStep::whole("reproducible", "tests/reproducible.sh").within(7200)],
     },
-    Part {
+    CiPart {
         name: "walk",
         about: "the commands of the tutorial on a real node, with charts of the corpus, beside operator-sdk's own way",
         tools: &["node", "members", "sources", "helm-operator", "operator-sdk"],
@@ -338,13 +346,13 @@ pub const PARTS: &[Part] = &[
             };
             let (mysql, php) = (of("mysql"), of("php"));
             vec![
-                Step::lines("walk", format!("tests/walk.sh {BIN}")).after([BUILD]).within(900),
-                Step::lines("docs/how-to/mysql.md", mysql).within(1200),
-                Step::lines("docs/how-to/php.md", php).within(1200),
+                CiStep::lines("walk", format!("tests/walk.sh {BIN}")).after([BUILD]).within(900),
+                CiStep::lines("docs/how-to/mysql.md", mysql).within(1200),
+                CiStep::lines("docs/how-to/php.md", php).within(1200),
             ]
         },
     },
-    Part {
+    CiPart {
         name: "demo",
         about: "`make demo` on a local control plane, from end to end",
         tools: &["control-plane"],
@@ -360,62 +368,62 @@ pub const PARTS: &[Part] = &[
             };
             let (mysql, stack) = (of("mysql"), of("stack"));
             vec![
-                Step::whole("demo", format!("tests/demo.sh {BIN}")).after([BUILD]),
-                Step::lines("demo-mysql", mysql).within(1200),
-                Step::lines("demo-stack", stack).within(1200),
+                CiStep::whole("demo", format!("tests/demo.sh {BIN}")).after([BUILD]),
+                CiStep::lines("demo-mysql", mysql).within(1200),
+                CiStep::lines("demo-stack", stack).within(1200),
             ]
         },
     },
 ];
 
-fn released(name: &str, script: &str) -> Vec<Step> {
-    vec![Step::lines(name, format!("{script} {BIN}")).after([BUILD])]
+fn released(name: &str, script: &str) -> Vec<CiStep> {
+    vec![CiStep::lines(name, format!("{script} {BIN}")).after([BUILD])]
 }
 
-fn format() -> Vec<Step> {
+fn format() -> Vec<CiStep> {
     vec![
-        Step::whole("format", "nice cargo fmt --all --check"),
-        Step::whole("format of xtask", "nice cargo fmt --check --manifest-path tests/xtask/Cargo.toml"),
+        CiStep::whole("format", "nice cargo fmt --all --check"),
+        CiStep::whole("format of xtask", "nice cargo fmt --check --manifest-path tests/xtask/Cargo.toml"),
     ]
 }
 
-fn lint() -> Vec<Step> {
+fn lint() -> Vec<CiStep> {
     let xtask = "--quiet --manifest-path tests/xtask/Cargo.toml --target-dir ${CARGO_TARGET_DIR:-target}/xtask";
     vec![
-        Step::whole(
+        CiStep::whole(
             "lint code",
             "nice cargo clippy --workspace --all-targets --features tillerman/cluster-tests -- -D warnings",
         ),
-        Step::whole("lint documentation", "RUSTDOCFLAGS='-D warnings' nice cargo doc --workspace --no-deps --quiet"),
-        Step::whole("lint crates", format!("{TEST} --quiet --test crates")),
-        Step::whole("lint xtask", format!("nice cargo clippy {xtask} --all-targets -- -D warnings")),
-        Step::cargo("xtask", format!("nice cargo test {xtask}")),
+        CiStep::whole("lint documentation", "RUSTDOCFLAGS='-D warnings' nice cargo doc --workspace --no-deps --quiet"),
+        CiStep::whole("lint crates", format!("{TEST} --quiet --test crates")),
+        CiStep::whole("lint xtask", format!("nice cargo clippy {xtask} --all-targets -- -D warnings")),
+        CiStep::cargo("xtask", format!("nice cargo test {xtask}")),
     ]
 }
 
-fn library() -> Vec<Step> {
+fn library() -> Vec<CiStep> {
     vec![
-        Step::whole(
+        CiStep::whole(
             "renderer alone",
             "nice cargo clippy -p tillerman-render --no-default-features --lib -- -D warnings",
         ),
-        Step::cargo(
+        CiStep::cargo(
             "renderer without its features",
             "nice cargo test -p tillerman-render --no-default-features --test features",
         ),
         // For one test cargo does not build the examples by itself.
-        Step::cargo("examples", format!("{TEST} --test examples"))
+        CiStep::cargo("examples", format!("{TEST} --test examples"))
             .after(["nice cargo build --workspace --features tillerman/cluster-tests --examples"]),
-        Step::cargo("documentation tests", format!("{TEST} --doc")),
-        Step::whole("packages", "tests/packages.sh"),
+        CiStep::cargo("documentation tests", format!("{TEST} --doc")),
+        CiStep::whole("packages", "tests/packages.sh"),
     ]
 }
 
-fn unit() -> Vec<Step> {
+fn unit() -> Vec<CiStep> {
     // With the features of the other parts, so that the crate is compiled once for all.
     let tests: Vec<String> = tests_without_a_cluster().iter().map(|name| format!("--test {name}")).collect();
     vec![
-        Step::cargo("unit", format!("{TEST} --no-fail-fast --lib --bins {}", tests.join(" ")))
+        CiStep::cargo("unit", format!("{TEST} --no-fail-fast --lib --bins {}", tests.join(" ")))
             .after(["nice cargo build --workspace --features tillerman/cluster-tests --examples"]),
     ]
 }
@@ -439,135 +447,141 @@ fn tests_without_a_cluster() -> Vec<String> {
     names
 }
 
-fn cluster() -> Vec<Step> {
+fn cluster() -> Vec<CiStep> {
     // Built before the cluster starts, so that it does not idle meanwhile. The tests wait more than they work, whatever the number of cores.
-    vec![Step::cargo("cluster", format!("{WITH} {TEST} --test operator -- --test-threads=6")).after([
+    vec![CiStep::cargo("cluster", format!("{WITH} {TEST} --test operator -- --test-threads=6")).after([
         "need_redis",
         "nice cargo build --workspace --features tillerman/cluster-tests --example custom-driver",
         BUILD_OPERATOR,
     ])]
 }
 
-fn signatures() -> Vec<Step> {
+fn signatures() -> Vec<CiStep> {
     let program = "${CARGO_TARGET_DIR:-target}/debug/tillerman";
-    vec![Step::lines("signatures", format!("tests/sources/run.sh {program} sign")).after([BUILD_OPERATOR])]
+    vec![CiStep::lines("signatures", format!("tests/sources/run.sh {program} sign")).after([BUILD_OPERATOR])]
 }
 
-fn gitops() -> Vec<Step> {
+fn gitops() -> Vec<CiStep> {
     vec![
-        Step::cargo("gitops", format!("{WITH} {TEST} --test operator -- --ignored argocd:: flux:: clusters::"))
+        CiStep::cargo("gitops", format!("{WITH} {TEST} --test operator -- --ignored argocd:: flux:: clusters::"))
             .after([BUILD_OPERATOR]),
     ]
 }
 
-fn types() -> Vec<Step> {
+fn types() -> Vec<CiStep> {
     let built = format!("{TEST} --test types --no-run");
     // Rendering to find a sample takes ten times as long in a program that is not optimised.
     let types = format!("TILLERMAN=$(realpath \"{BIN}\") {WITH} {TEST} --test types -- --nocapture");
-    vec![Step::cargo("types", types).after(["need_corpus", BUILD, &built])]
+    vec![CiStep::cargo("types", types).after(["need_corpus", BUILD, &built])]
 }
 
-fn documents() -> Vec<Step> {
+fn documents() -> Vec<CiStep> {
     let built = format!("{TEST} --test documents --no-run");
-    vec![Step::cargo("documents", format!("{WITH} {TEST} --test documents -- --nocapture")).after([&built]).within(300)]
+    vec![
+        CiStep::cargo("documents", format!("{WITH} {TEST} --test documents -- --nocapture"))
+            .after([&built])
+            .within(300),
+    ]
 }
 
-fn sources() -> Vec<Step> {
+fn sources() -> Vec<CiStep> {
     // The program is built with its tests, and as for them.
     let program = "${CARGO_TARGET_DIR:-target}/debug/tillerman";
-    vec![Step::lines("sources", format!("tests/sources/run.sh {program}")).after([BUILD_OPERATOR])]
+    vec![CiStep::lines("sources", format!("tests/sources/run.sh {program}")).after([BUILD_OPERATOR])]
 }
 
-fn lint_charts() -> Vec<Step> {
-    vec![Step::lines("lint-charts", format!("tests/lint.sh {BIN}")).after([BUILD])]
+fn lint_charts() -> Vec<CiStep> {
+    vec![CiStep::lines("lint-charts", format!("tests/lint.sh {BIN}")).after([BUILD])]
 }
 
-fn rights() -> Vec<Step> {
+fn rights() -> Vec<CiStep> {
     let built = format!("{TEST} --test rights --no-run");
     vec![
-        Step::cargo("rights of the corpus", "tests/rights.sh").after([&built]).within(900),
-        Step::cargo("charts of the corpus under their rights", "tests/rights.sh lives")
+        CiStep::cargo("rights of the corpus", "tests/rights.sh").after([&built]).within(900),
+        CiStep::cargo("charts of the corpus under their rights", "tests/rights.sh lives")
             .after([BUILD_OPERATOR])
             .within(900),
     ]
 }
 
-fn members() -> Vec<Step> {
+fn members() -> Vec<CiStep> {
     let members = format!("{TEST} --test members -- --nocapture --test-threads=8");
     let built = format!("{TEST} --test members --no-run");
     vec![
-        Step::cargo("members", &members).after([&built]).within(1200),
-        Step::cargo("members of etcd 3.5", format!("ETCD=$TOOLS/etcd-3.5 {members}")).within(1200).shared(),
+        CiStep::cargo("members", &members).after([&built]).within(1200),
+        CiStep::cargo("members of etcd 3.5", format!("ETCD=$TOOLS/etcd-3.5 {members}")).within(1200).shared(),
     ]
 }
 
-fn agent() -> Vec<Step> {
+fn agent() -> Vec<CiStep> {
     let built = format!("{TEST} --test agent --no-run");
     let agent = format!("{TEST} --test agent -- --nocapture --test-threads=2");
     let redis = format!("{TEST} --test redis -- --nocapture --test-threads=2");
     let example = "nice cargo build --workspace --features tillerman/cluster-tests --example redis-agent";
     vec![
-        Step::cargo("agent", agent).after(["need_mariadb", PROGRAM_OF_AGENT, &built]).within(900),
-        Step::cargo("agent of Redis", redis).after(["need_redis", example]).within(600),
-        Step::cargo("servers of PHP", format!("{TEST} --test php_chart -- --ignored")).after(["need_php"]),
+        CiStep::cargo("agent", agent).after(["need_mariadb", PROGRAM_OF_AGENT, &built]).within(900),
+        CiStep::cargo("agent of Redis", redis).after(["need_redis", example]).within(600),
+        CiStep::cargo("servers of PHP", format!("{TEST} --test php_chart -- --ignored")).after(["need_php"]),
     ]
 }
 
-fn upgrade() -> Vec<Step> {
+fn upgrade() -> Vec<CiStep> {
     let built = format!("{PROGRAM_OF_AGENT} && {TEST} --test agent --no-run");
     let upgrade =
         format!("need_mariadb_11_8 && {TEST} --test agent -- --ignored --nocapture --test-threads=1 upgrade::");
-    vec![Step::cargo("upgrade", upgrade).after(["need_mariadb", &built]).within(600)]
+    vec![CiStep::cargo("upgrade", upgrade).after(["need_mariadb", &built]).within(600)]
 }
 
-fn mysql() -> Vec<Step> {
+fn mysql() -> Vec<CiStep> {
     let built = format!("{PROGRAM_OF_AGENT} && {TEST} --test agent --no-run");
     // What is left out needs two versions of MariaDB.
     let agent = format!(
         "need_mysql && FLAVOR=mysql {TEST} --test agent -- --include-ignored --nocapture --test-threads=2 --skip upgrade::"
     );
-    vec![Step::cargo("agent of MySQL", agent).after([&built]).within(1200)]
+    vec![CiStep::cargo("agent of MySQL", agent).after([&built]).within(1200)]
 }
 
-fn backup() -> Vec<Step> {
+fn backup() -> Vec<CiStep> {
     let built = format!("{TEST} --test backup --no-run");
     vec![
-        Step::cargo("backup", format!("{TEST} --test backup -- --nocapture --test-threads=3"))
+        CiStep::cargo("backup", format!("{TEST} --test backup -- --nocapture --test-threads=3"))
             .after([&built])
             .within(600),
     ]
 }
 
-fn peer() -> Vec<Step> {
+fn peer() -> Vec<CiStep> {
     let built = format!("{TEST} --test peer --no-run");
-    vec![Step::cargo("peer", format!("{WITH} {TEST} --test peer")).after([&built])]
+    vec![CiStep::cargo("peer", format!("{WITH} {TEST} --test peer")).after([&built])]
 }
 
-fn traces() -> Vec<Step> {
-    vec![Step::cargo("traces", format!("{WITH} {TEST} --test operator -- --ignored traces::")).after([BUILD_OPERATOR])]
+fn traces() -> Vec<CiStep> {
+    vec![
+        CiStep::cargo("traces", format!("{WITH} {TEST} --test operator -- --ignored traces::")).after([BUILD_OPERATOR]),
+    ]
 }
 
-fn faults() -> Vec<Step> {
+fn faults() -> Vec<CiStep> {
     // The program as it is released: what is compiled for tests needs most of the cores for itself.
     let faults = format!("TILLERMAN=$(realpath \"{BIN}\") {WITH} {TEST} --test faults -- --nocapture");
     let built = format!("{TEST} --test faults --no-run");
     vec![
-        Step::cargo(
+        CiStep::cargo(
             "faults of requests",
             format!("{faults} --skip alone:: --skip etcd:: --skip primary:: --test-threads=6"),
         )
         .after([&built, BUILD]),
         // Members write and vote all the while: not beside what waits for seconds.
-        Step::cargo("faults of etcd", format!("{faults} --test-threads=7 etcd::")),
+        CiStep::cargo("faults of etcd", format!("{faults} --test-threads=7 etcd::")),
         // A share runs the fail-over alone: the four sweeps take minutes.
-        Step::cargo(
+        CiStep::cargo(
             "faults of a primary",
             format!(
                 "case ${{SWEEP_SHARE:-0/1}} in */1) all=primary:: ;; *) all=primary::after_each_write_of_a_fail_over ;; esac; \
                  {faults} --test-threads=2 $all"
             ),
         ),
-        Step::cargo(
+        CiStep::cargo(
             "faults of the cluster",
             format!("CHAOS_SECONDS=${{CHAOS_SECONDS:-120}} {faults} --test-threads=1 alone::"),
         ),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::again::{self, Unstable};
-use crate::parts::Part;
+use crate::parts::CiPart;
 
 /// The seconds of each part, on two cores, without what had to be built for it.
 const RECORDED: &str = "tests/xtask/seconds.tsv";
@@ -68,7 +68,7 @@ impl StepReport {
 }
 
 impl Report {
-    pub fn new(part: &Part) -> Self {
+    pub fn new(part: &CiPart) -> Self {
         Self {
             part: part.name,
             prepared: Duration::ZERO,

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::parts::{Counts, Part, Step};
+use crate::parts::{CiPart, CiStep, Counts};
 use crate::report::{Case, Report, StepReport};
 use crate::share::Share;
 
@@ -24,7 +24,7 @@ const VARIABLES: [(&str, &str); 2] = [("RUST_BACKTRACE", "0"), ("GOGC", "400")];
 pub const BUSY: &str = "nice bash -c 'while :; do :; done'";
 
 /// Runs a part: what it needs first, then its steps.
-pub fn part(part: &'static Part, share: Share) -> Report {
+pub fn part(part: &'static CiPart, share: Share) -> Report {
     let mut report = Report::new(part);
     for step in steps(part) {
         let run = once_into(part, &step, share, &mut report);
@@ -35,7 +35,7 @@ pub fn part(part: &'static Part, share: Share) -> Report {
 }
 
 /// The steps of a part, with the tools that the first needs.
-pub fn steps(part: &Part) -> Vec<Step> {
+pub fn steps(part: &CiPart) -> Vec<CiStep> {
     let mut steps = (part.steps)();
     if let (Some(first), false) = (steps.first_mut(), part.tools.is_empty()) {
         // What only a node needs is not built where none can run; the part says why.
@@ -46,13 +46,13 @@ pub fn steps(part: &Part) -> Vec<Step> {
 }
 
 /// Makes what a step needs, and runs it.
-pub fn once(part: &'static Part, step: &Step, share: Share) -> StepReport {
+pub fn once(part: &'static CiPart, step: &CiStep, share: Share) -> StepReport {
     let mut unused = Report::new(part);
     once_into(part, step, share, &mut unused)
 }
 
 /// The same; the seconds are added to those of the part.
-fn once_into(part: &'static Part, step: &Step, share: Share, report: &mut Report) -> StepReport {
+fn once_into(part: &'static CiPart, step: &CiStep, share: Share, report: &mut Report) -> StepReport {
     let began = Instant::now();
     let unprepared = step.prepare.iter().find(|command| !shell(part, command, PREPARE, share).is_success());
     report.prepared += began.elapsed();
@@ -65,7 +65,7 @@ fn once_into(part: &'static Part, step: &Step, share: Share, report: &mut Report
     run
 }
 
-fn step(part: &'static Part, step: &Step, share: Share) -> StepReport {
+fn step(part: &'static CiPart, step: &CiStep, share: Share) -> StepReport {
     let mut command = step.command.clone();
     if step.takes_share && !share.is_whole() {
         let listed = shell(part, &format!("{command} --list --format terse"), step.limit, share);
@@ -80,7 +80,7 @@ fn step(part: &'static Part, step: &Step, share: Share) -> StepReport {
 }
 
 /// What the output of a step says of its tests. One that fails without saying so counts as one failure.
-fn read(step: &Step, done: &Done) -> StepReport {
+fn read(step: &CiStep, done: &Done) -> StepReport {
     let mut report = StepReport { is_narrowed: step.is_narrowed, ..StepReport::new(&step.name) };
     for line in &done.lines {
         match step.counts {
@@ -150,7 +150,7 @@ impl Done {
 type Lines = Arc<Mutex<Vec<String>>>;
 
 /// Runs a command of a part in bash. What it prints is shown at once; beside others each line begins with the part's name.
-fn shell(part: &'static Part, command: &str, limit: Duration, share: Share) -> Done {
+fn shell(part: &'static CiPart, command: &str, limit: Duration, share: Share) -> Done {
     let mut bash = bash(command);
     bash.env("SWEEP_SHARE", share.variable())
         .env("SWEEP_CHARTS", share.variable_of_charts())
@@ -235,7 +235,7 @@ pub fn end_group(child: &mut Child) {
 #[cfg(test)]
 mod tests {
     use super::{BUSY, Done, end_group, read, start_quietly};
-    use crate::parts::{Counts, Step};
+    use crate::parts::{CiStep, Counts};
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_output_of_cargo_is_summed_and_its_cases_are_kept() {
-        let step = Step::new("unit", "cargo test", Counts::Cargo);
+        let step = CiStep::new("unit", "cargo test", Counts::Cargo);
         let text = "test a ... ok\ntest b::c ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 0 ignored\n\
                     test result: ok. 12 passed; 0 failed; 3 ignored";
         let report = read(&step, &lines(text, "exit status: 101"));
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_lines_of_scripts_are_summed() {
-        let step = Step::new("sources", "x", Counts::Lines);
+        let step = CiStep::new("sources", "x", Counts::Lines);
         let report = read(&step, &lines("http: 10 passed, 1 failed\nbusy\noci: 5 passed, 0 failed", ""));
         assert_eq!((report.passed, report.failed), (15, 1));
     }
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_command_that_fails_without_a_word_is_one_failure() {
         for counts in [Counts::Whole, Counts::Cargo, Counts::Lines] {
-            let report = read(&Step::new("x", "y", counts), &lines("", "exit status: 1"));
+            let report = read(&CiStep::new("x", "y", counts), &lines("", "exit status: 1"));
             assert_eq!((report.passed, report.failed), (0, 1));
         }
     }

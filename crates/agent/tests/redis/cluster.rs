@@ -31,13 +31,13 @@ pub struct Member {
 }
 
 /// Members of one cluster.
-pub struct Cluster {
+pub struct RedisCluster {
     pub members: Vec<Member>,
     pub data: String,
     folder: PathBuf,
 }
 
-impl Cluster {
+impl RedisCluster {
     /// So many members, of which the first may create the data. Nothing is started yet.
     pub fn new(size: u8) -> Self {
         let port = PORTS.fetch_add(2, Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for RedisCluster {
     fn drop(&mut self) {
         self.members.clear();
         if std::thread::panicking() {

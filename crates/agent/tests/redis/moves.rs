@@ -6,12 +6,12 @@ use tillerman_agent::check::{Check, Step};
 use tillerman_agent::client::Client;
 use tillerman_agent::contract::{MemberState, Reason, Role};
 
-use crate::cluster::{Cluster, Member};
+use crate::cluster::{Member, RedisCluster};
 use crate::writers::{Writers, lost};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agent_keeps_to_the_contract() {
-    let mut cluster = Cluster::new(2);
+    let mut cluster = RedisCluster::new(2);
     cluster.members[0].start();
     cluster.members[1].primary.clear();
     cluster.members[1].start();
@@ -26,7 +26,7 @@ async fn the_agent_keeps_to_the_contract() {
 }
 
 /// The primary hands over to another member, and follows it.
-async fn switch_over(cluster: &Cluster, from: usize, to: usize, epoch: u64) {
+async fn switch_over(cluster: &RedisCluster, from: usize, to: usize, epoch: u64) {
     let state = cluster.demote(from, epoch - 1, 10_000).await.unwrap();
     assert_eq!((state.role, state.writable, state.waiting), (Role::Fenced, false, 0));
     // So nothing expires there, and its place in the stream stays.
@@ -42,7 +42,7 @@ async fn switch_over(cluster: &Cluster, from: usize, to: usize, epoch: u64) {
 }
 
 /// The primary is lost, and another member takes over: the others are fenced, and that which has most is promoted.
-async fn fail_over(cluster: &Cluster, from: usize, epoch: u64) -> usize {
+async fn fail_over(cluster: &RedisCluster, from: usize, epoch: u64) -> usize {
     let others = cluster.others(from);
     let mut fenced: Vec<(usize, MemberState)> = Vec::new();
     for k in others.clone() {
@@ -63,7 +63,7 @@ async fn fail_over(cluster: &Cluster, from: usize, epoch: u64) -> usize {
 }
 
 /// Each member has every confirmed key.
-async fn assert_nothing_lost(cluster: &Cluster, primary: usize, keys: &[String]) {
+async fn assert_nothing_lost(cluster: &RedisCluster, primary: usize, keys: &[String]) {
     let state = cluster.members[primary].state().await;
     for member in &cluster.members {
         member.until("it has all", |own| own.has.contains(&state.has)).await;
@@ -83,7 +83,7 @@ fn report(what: &str, mut gaps: Vec<Duration>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_confirmed_write_is_lost_when_the_primary_hands_over() {
-    let cluster = Cluster::grown(3).await;
+    let cluster = RedisCluster::grown(3).await;
     let writers = Writers::start(&cluster.members, 4);
     let (mut gaps, mut copies) = (Vec::new(), Vec::new());
     for round in 0..rounds() {
@@ -118,7 +118,7 @@ enum Lost {
 }
 
 async fn assert_survives(lost: Lost) {
-    let mut cluster = Cluster::grown(3).await;
+    let mut cluster = RedisCluster::grown(3).await;
     let writers = Writers::start(&cluster.members, 4);
     let (mut gaps, mut primary) = (Vec::new(), 0);
     for round in 0..rounds() {
@@ -175,7 +175,7 @@ async fn no_confirmed_write_is_lost_when_the_container_of_the_primary_is_killed(
 /// All members are killed at once. The primary continues with the content of its append-only file.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_has_its_writes_after_a_full_outage() {
-    let mut cluster = Cluster::grown(3).await;
+    let mut cluster = RedisCluster::grown(3).await;
     let writers = Writers::start(&cluster.members, 4);
     writers.more(500).await;
     let before = cluster.members[0].state().await;
@@ -202,7 +202,7 @@ async fn a_primary_has_its_writes_after_a_full_outage() {
 /// `WAIT` counts only members that may acknowledge.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_does_not_acknowledge_confirms_nothing() {
-    let cluster = Cluster::grown(2).await;
+    let cluster = RedisCluster::grown(2).await;
     let mut client = cluster.members[0].connect().await.unwrap();
     assert!(client.write("w1", Duration::from_secs(5)).await.unwrap());
     let state = cluster.follow(1, 1, 0, false).await.unwrap();
@@ -241,7 +241,7 @@ async fn a_replica_that_does_not_acknowledge_confirms_nothing() {
 /// A member that gets a copy of a replica continues from there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_is_seeded_from_a_replica_and_a_container_that_ends_hands_over() {
-    let mut cluster = Cluster::grown(3).await;
+    let mut cluster = RedisCluster::grown(3).await;
     let writers = Writers::start(&cluster.members, 2);
     writers.more(200).await;
     let state = cluster.fence(2, 1).await.unwrap();
