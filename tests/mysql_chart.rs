@@ -38,6 +38,19 @@ fn a_name_is_enough() {
 }
 
 #[test]
+fn volumes_grow_by_themselves_up_to_a_limit_if_there_is_one() {
+    let grow = |auto_grow: &Value| {
+        let rendered = world().render(&json!({"storage": {"autoGrow": auto_grow}}));
+        let members = Members::read(&rendered.unknown, &objects(&rendered), "ns", &Drivers::new()).unwrap().unwrap();
+        json!(members.sets[0].grow)
+    };
+    assert_eq!(grow(&json!({"by": "10Gi"})), Value::Null);
+    let expected = json!({"claim": "data", "at_percent": 80, "by": {"Percent": 20}, "max": 20_u64 << 30});
+    assert_eq!(grow(&json!({"max": "20Gi"})), expected);
+    assert_eq!(grow(&json!({"max": "20Gi", "by": "1Gi"}))["by"], json!({"Bytes": 1 << 30}));
+}
+
+#[test]
 fn passwords_and_certificates_stay_and_a_name_more_changes_only_the_certificate_of_members() {
     let world = world();
     let first = world.deploy(&json!({}));
@@ -158,6 +171,11 @@ fn hostile_values_are_refused_with_the_place_and_the_reason() {
         (json!({"agentImage": ""}), "agentImage"),
         (json!({"agentImage": "$(IMAGE)"}), "agentImage"),
         (json!({"storage": {"size": "1Gi; x"}}), "size"),
+        (json!({"storage": {"autoGrow": {"max": "1Gi\nkind: Secret"}}}), "max"),
+        (json!({"storage": {"autoGrow": {"max": "1e9"}}}), "max"),
+        (json!({"storage": {"autoGrow": {"max": "9Gi", "by": "1000%"}}}), "by"),
+        (json!({"storage": {"autoGrow": {"max": "9Gi", "by": "{{ x }}%"}}}), "by"),
+        (json!({"storage": {"autoGrow": {"max": "9Gi", "atPercent": 10}}}), "atPercent"),
         (json!({"tls": {"dnsNames": ["a,b"]}}), "dnsNames"),
         (json!({"tls": {"days": 10, "renewBeforeDays": 10}}), "renewBeforeDays must be less"),
         (json!({"tls": {"secrets": {"members": "a"}}}), "tls.secrets needs both"),
