@@ -69,6 +69,7 @@ mod typed;
 mod ui;
 mod values;
 mod versions;
+mod volumes;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Space, eventually, kubectl};
 use crate::kubelet::Kubelet;
+use crate::volumes::ExpandableVolumes;
 
 /// The writes of this test's operator about members, in order: names of objects, of a Job without the part after its last dash.
 pub fn writes(space: &Space) -> Vec<String> {
@@ -344,37 +345,6 @@ fn claims_of_members_are_made_larger_without_a_restart() {
     refused("3Mi");
     assert_eq!(pods(), before);
     drop((operator, volumes));
-}
-
-/// Volumes for the claims of `a-db`, of a class of the same name as the namespace, which may grow. They go with this value.
-pub struct ExpandableVolumes {
-    class: String,
-    volumes: Vec<String>,
-}
-
-impl ExpandableVolumes {
-    pub fn of(space: &Space, count: u32, size: &str) -> Self {
-        let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": space.name},
-            "provisioner": "kubernetes.io/no-provisioner", "allowVolumeExpansion": true});
-        kubectl(&["create", "-f", "-"], Some(&class.to_string())).unwrap();
-        let volumes: Vec<String> = (0..count).map(|k| format!("{}-{k}", space.name)).collect();
-        for (k, name) in volumes.iter().enumerate() {
-            let claim = json!({"namespace": space.name, "name": format!("data-a-db-{k}")});
-            let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
-                "spec": {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": space.name,
-                    "hostPath": {"path": "/nowhere"}, "claimRef": claim}});
-            kubectl(&["create", "-f", "-"], Some(&volume.to_string())).unwrap();
-        }
-        Self { class: space.name.clone(), volumes }
-    }
-}
-
-impl Drop for ExpandableVolumes {
-    fn drop(&mut self) {
-        let volumes: Vec<&str> = self.volumes.iter().map(String::as_str).collect();
-        let _ = kubectl(&[&["delete", "pv", "--wait=false"][..], &volumes].concat(), None);
-        let _ = kubectl(&["delete", "storageclass", &self.class], None);
-    }
 }
 
 /// A7. A pod takes its claim by the name, whatever labels it has.

@@ -8,11 +8,10 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use tillerman::agent::contract::{Verb, VolumeSpace};
+use tillerman::agent::contract::Verb;
 
 use crate::agents::{Agents, certificates};
-use crate::harness::{Operator, Space, eventually, eventually_within, kubectl, repository};
-use crate::members::ExpandableVolumes;
+use crate::harness::{Operator, Space, eventually, eventually_within, repository};
 use crate::node::net;
 use crate::rights::{forbidden, with_exactly};
 
@@ -41,7 +40,7 @@ impl PrimaryCluster {
         Self { space, agents, net, values }
     }
 
-    fn operator(&self) -> Operator {
+    pub fn operator(&self) -> Operator {
         self.space.operator(&self.space.watches(&[("Web", "primary")]), &[])
     }
 
@@ -700,70 +699,6 @@ fn a_primary_that_no_replica_reaches_stays_and_writes_wait() {
     assert_eq!((cluster.primary(), cluster.epoch()), (0, 1));
     writer.abort();
     cluster.assert_nothing_lost();
-}
-
-/// A volume that is nearly full grows, and those of the other members with it. A larger size of the chart counts afterwards, a smaller one
-/// leaves what has grown. A class that forbids it is reported. The operator has exactly the rights that `tillerman rbac` prints.
-#[test]
-fn volumes_grow_by_themselves_together_and_not_above_the_limit() {
-    let space = with_exactly("primaryroom", &repository("tests/charts/primary"), &[]);
-    let volumes = ExpandableVolumes::of(&space, 2, "100Mi");
-    let mut cluster = PrimaryCluster::within(space);
-    cluster.secret("certificates", "client.key");
-    let _operator = cluster.operator();
-    let class = cluster.space.name.clone();
-    cluster.set(&json!({"size": 2, "class": class, "storage": "100Mi", "grow": {"claim": "data", "max": "130Mi"}}));
-    cluster.wait(2);
-    let claim = |k: u32| format!("pvc/data-a-db-{k}");
-    let request = "/spec/resources/requests/storage";
-    let use_percent = |k: u32, percent: u64| {
-        let (capacity, used) = (100 << 20, percent << 20);
-        cluster.agents.database().volumes.insert(k, VolumeSpace { capacity, used });
-    };
-    // What the resizer of a storage driver does.
-    let resize = |size: &str| {
-        for k in 0..2 {
-            let patch = json!({"status": {"capacity": {"storage": size}}}).to_string();
-            cluster.space.kubectl(&["patch", &claim(k), "--subresource=status", "--type=merge", "-p", &patch]).unwrap();
-        }
-    };
-    use_percent(0, 79);
-    use_percent(1, 10);
-    cluster.space.wait_field(&claim(0), "/status/capacity/storage", &json!("100Mi"));
-    use_percent(0, 80);
-    for k in 0..2 {
-        cluster.space.wait_field(&claim(k), request, &json!("120Mi"));
-    }
-    let events = cluster.space.wait_event("VolumeEnlarged");
-    assert!(events.contains("claim data-a-db-0 is enlarged to 120Mi, because 80% of its volume is used"), "{events}");
-    resize("120Mi");
-    cluster.wait(2);
-    // An hour later it is full again: it gets what is left up to the limit.
-    let earlier = (jiff::Timestamp::now() - jiff::SignedDuration::from_mins(61)).to_string();
-    let hour = format!("tillerman.dev/grown={earlier}");
-    for k in [1, 0] {
-        cluster.space.kubectl(&["annotate", &claim(k), "--overwrite", &hour]).unwrap();
-    }
-    cluster.space.wait_field(&claim(0), request, &json!("130Mi"));
-    cluster.space.wait_field(&claim(1), request, &json!("130Mi"));
-    resize("130Mi");
-    // The chart's own size is smaller, and nothing is made smaller.
-    cluster.set(&json!({"storage": "110Mi"}));
-    cluster.space.wait_field(
-        "statefulset/a-db",
-        "/spec/volumeClaimTemplates/0/spec/resources/requests/storage",
-        &json!("110Mi"),
-    );
-    cluster.wait(2);
-    assert_eq!(cluster.space.get(&claim(0)).unwrap().pointer(request), Some(&json!("130Mi")));
-    // A class that forbids it.
-    kubectl(&["patch", "storageclass", &class, "-p", r#"{"allowVolumeExpansion": false}"#], None).unwrap();
-    cluster.space.kubectl(&["annotate", &claim(0), "--overwrite", &hour]).unwrap();
-    cluster.set(&json!({"grow": {"claim": "data", "max": "1Gi", "by": "50%"}}));
-    let why = cluster.space.wait_event("VolumeNotEnlarged");
-    assert!(why.contains("80% of its volume is used, but claim data-a-db-0 cannot be enlarged to 195Mi"), "{why}");
-    cluster.wait(2);
-    drop(volumes);
 }
 
 /// A person asks for another primary. What is not safe is refused, and each text is done once.
