@@ -55,6 +55,14 @@ fn the_driver_gets_the_defaults() {
     assert!(document.tls_secret.is_none() && document.user_secret.is_none());
 }
 
+#[test]
+fn volumes_grow_by_themselves_up_to_a_limit_if_there_is_one() {
+    let grow = |auto_grow: &Value| json!(told(&json!({"storage": {"autoGrow": auto_grow}})).0.grow);
+    assert_eq!(grow(&json!({"by": "10Gi"})), Value::Null);
+    let expected = json!({"claim": "data", "at_percent": 80, "by": {"Percent": 20}, "max": 20_u64 << 30});
+    assert_eq!(grow(&json!({"max": "20Gi"})), expected);
+}
+
 /// Their volumes belong to root: another user could not read them where Kubernetes gives volumes no group.
 #[test]
 fn members_that_were_there_stay_the_user_that_they_are_and_new_ones_are_not_root() {

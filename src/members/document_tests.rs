@@ -96,6 +96,8 @@ fn volumes_grow_where_the_driver_knows_how_full_they_are() {
         of("logs", primary).unwrap_err(),
         "Members m: spec.volumes.grow.claim: StatefulSet db has no claim template logs"
     );
+    let etcd = "driver: etcd, etcd: {peerURL: 'http://$(POD).p:2380', clientURL: 'http://$(POD).p:2379', configMap: c}";
+    assert!(of("data", etcd).unwrap().unwrap().sets[0].grow.is_some());
     assert_eq!(
         of("data", "driver: jobs").unwrap_err(),
         "Members m: with driver: jobs, volumes cannot grow by themselves; remove spec.volumes.grow"

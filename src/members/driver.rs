@@ -370,7 +370,7 @@ pub trait MemberDriver: Sized + Send + Sync + 'static {
     }
 
     /// How full the volumes of members are, by ordinal; without those that are unknown.
-    fn volumes(&self, _observed: &Self::Observed) -> BTreeMap<u32, VolumeSpace> {
+    fn volumes(&self, _workload: &Workload, _observed: &Self::Observed) -> BTreeMap<u32, VolumeSpace> {
         BTreeMap::new()
     }
 

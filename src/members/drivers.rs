@@ -123,7 +123,7 @@ pub(crate) trait Connected: Send + Sync {
     fn describe_facts(&self, before: &Latch, after: &Latch) -> Option<String>;
     fn report(&self, workload: &Workload, seen: &Unknown, latch: &Latch) -> Option<Map<String, Value>>;
     fn sight(&self, workload: &Workload, seen: &Unknown, latch: &Latch) -> Option<Sight>;
-    fn volumes(&self, seen: &Unknown) -> BTreeMap<u32, VolumeSpace>;
+    fn volumes(&self, workload: &Workload, seen: &Unknown) -> BTreeMap<u32, VolumeSpace>;
     fn events(&self, happened: Happened<'_, Unknown>) -> Vec<DriverEvent>;
     fn is_disturbed<'a>(&'a self, latch: &'a Latch, within: Duration) -> BoxFuture<'a, bool>;
 }
@@ -203,8 +203,8 @@ impl<D: MemberDriver> Connected for D {
     fn sight(&self, workload: &Workload, seen: &Unknown, latch: &Latch) -> Option<Sight> {
         MemberDriver::sight(self, workload, its_own(seen), &typed::<D>(latch))
     }
-    fn volumes(&self, seen: &Unknown) -> BTreeMap<u32, VolumeSpace> {
-        MemberDriver::volumes(self, its_own(seen))
+    fn volumes(&self, workload: &Workload, seen: &Unknown) -> BTreeMap<u32, VolumeSpace> {
+        MemberDriver::volumes(self, workload, its_own(seen))
     }
     fn events(&self, happened: Happened<'_, Unknown>) -> Vec<DriverEvent> {
         match happened {

@@ -14,9 +14,10 @@ use super::decide::decide;
 use super::document::{EtcdDocument, LABEL};
 use super::state::{
     AlarmKind, Call, ClusterState, EtcdAction, EtcdFacts, EtcdLatch, EtcdSettings, EtcdStep, InitialCluster,
-    ListedMember, ObservedEtcd,
+    ListedMember, MemberAnswer, ObservedEtcd,
 };
 use super::verdict::{ONE_VIEW, of_error};
+use crate::agent::contract::VolumeSpace;
 use crate::members::driver::{
     ActionOutcome, Connection, CreatedObjects, DriverEvent, DriverNeeds, DriverProfile, Happened, MemberDriver,
     NeededSecret, RestPeriod,
@@ -32,6 +33,10 @@ const FORCE: &str = "ETCD_FORCE_NEW_CLUSTER";
 
 /// The additional time that a member may take to rewrite its file: some seconds per GiB, and minutes on a slow disk.
 const REWRITE: Duration = Duration::from_secs(180);
+
+/// The bytes of a volume that etcd's log needs besides the data: it keeps five files of 64 MiB (`--max-wals`), and prepares the next one.
+/// No member reports how full its volume is.
+const LOG: u64 = 6 * (64 << 20);
 
 /// How long a member may take to answer. A write takes milliseconds. An election, which a read waits for, takes about a
 /// second.
@@ -64,6 +69,7 @@ impl MemberDriver for Etcd {
         // etcd knows: alarms, foreign members, partitions.
         rest: Some(RestPeriod { every: Duration::from_secs(20), again: Duration::from_secs(2) }),
         creates: Some(CreatedObjects::ConfigMap(LABEL)),
+        measures_volumes: true,
         ..DriverProfile::named("etcd")
     };
 
@@ -123,6 +129,10 @@ impl MemberDriver for Etcd {
         now: i64,
     ) -> EtcdStep {
         decide(&self.settings, workload, observed, target, latch, now)
+    }
+
+    fn volumes(&self, workload: &Workload, observed: &ObservedEtcd) -> BTreeMap<u32, VolumeSpace> {
+        volumes(workload, observed)
     }
 
     async fn act(&self, action: &EtcdAction, operator: &dyn Operator) -> ActionOutcome {
@@ -365,4 +375,13 @@ fn of_data(data: &BTreeMap<String, String>) -> Option<InitialCluster> {
         _ => return None,
     };
     Some(InitialCluster { state, members: data.get(MEMBERS)?.clone() })
+}
+
+/// How full the volumes of members are, by the sizes of their files.
+pub(super) fn volumes(workload: &Workload, observed: &ObservedEtcd) -> BTreeMap<u32, VolumeSpace> {
+    let capacity = |ordinal: &u32| workload.claims.get(ordinal)?.iter().map(|claim| claim.size.capacity).max();
+    let space = |(ordinal, answer): (&u32, &MemberAnswer)| {
+        Some((*ordinal, VolumeSpace { capacity: capacity(ordinal)?, used: answer.size.saturating_add(LOG) }))
+    };
+    observed.answers.iter().filter_map(space).collect()
 }

@@ -2,8 +2,10 @@
 
 use super::decide::decide;
 use super::decide_tests::{call, removes, stopped};
+use super::driver::volumes;
 use super::state::{Alarm, AlarmKind, Call, Defragmentation, EtcdAction, EtcdStep, NoSpace, ObservedEtcd, Reclaimed};
 use super::world_tests::World;
+use crate::agent::contract::VolumeSpace;
 use crate::members::driver::MemberStep;
 
 const MIB: u64 = 1 << 20;
@@ -236,4 +238,16 @@ fn alarms_are_read_as_members_print_them() {
     assert_eq!(Alarm::parse("memberID:7 alarm:CORRUPT"), alarm(7, AlarmKind::Corrupt));
     assert_eq!(Alarm::parse("alarm:CORRUPT "), alarm(0, AlarmKind::Corrupt), "protobuf prints no zero");
     assert_eq!(Alarm::parse("etcdserver: no leader"), None);
+}
+
+#[test]
+fn a_volume_holds_the_file_and_the_log() {
+    let (world, observed) = with_files(100);
+    let mut workload = world.workload();
+    for claims in workload.claims.values_mut().flatten() {
+        claims.size.capacity = 1024 * MIB;
+    }
+    workload.claims.remove(&2);
+    let space = VolumeSpace { capacity: 1024 * MIB, used: 584 * MIB };
+    assert_eq!(volumes(&workload, &observed), [(0, space), (1, space)].into());
 }

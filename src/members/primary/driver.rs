@@ -203,7 +203,7 @@ impl MemberDriver for Primary {
         Some(sight(&self.settings, workload, seen, latch))
     }
 
-    fn volumes(&self, seen: &ObservedPrimary) -> BTreeMap<u32, VolumeSpace> {
+    fn volumes(&self, _: &Workload, seen: &ObservedPrimary) -> BTreeMap<u32, VolumeSpace> {
         seen.answers.iter().filter_map(|(ordinal, state)| Some((*ordinal, state.volume?))).collect()
     }
 

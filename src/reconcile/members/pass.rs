@@ -225,7 +225,8 @@ fn next_step(
     let step = driver.decide(workload, seen, target, latch, now);
     let is_free = matches!(step, MemberStep::Quiet | MemberStep::Wait { .. } | MemberStep::Stop { .. });
     let grows = is_free && !target.asleep && matches!(target.mode, Mode::Run | Mode::Keep);
-    let larger = growth.filter(|_| grows).and_then(|growth| growth.next(workload, &driver.volumes(seen), now));
+    let larger =
+        growth.filter(|_| grows).and_then(|growth| growth.next(workload, &driver.volumes(workload, seen), now));
     larger.map_or(step, MemberStep::EnlargeClaim)
 }
 
