@@ -1,12 +1,9 @@
 //! The objects in which two renderings of a custom resource differ.
 
-use std::collections::BTreeSet;
-
 use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::fields::{Differences, FieldDifference, Versions, differences};
-use crate::members::document::KIND as MEMBERS_KIND;
 use crate::object::ObjectId;
 
 /// An object of a rendering.
@@ -50,8 +47,6 @@ pub struct ObjectDelta {
     pub id: ObjectId,
     /// It is a hook, or a declaration of the chart.
     pub is_hook: bool,
-    /// Its members join and leave in order, so that the operator enlarges their claims.
-    pub has_members: bool,
     /// Whether it exists.
     pub existence: Existence,
     /// The fields that differ, if it exists now and then.
@@ -78,7 +73,6 @@ const RANDOM: &str = "{random}";
 pub fn compare(mut now: FleetDrawing, mut then: FleetDrawing) -> Compared {
     now.make_names_steady();
     then.make_names_steady();
-    let stepped = stepped(&then.objects);
     let (now, then) = (Sides::new(now), Sides::new(then));
     let mut compared = Compared::default();
     for (key, object) in &then.objects {
@@ -100,7 +94,6 @@ pub fn compare(mut now: FleetDrawing, mut then: FleetDrawing) -> Compared {
         compared.deltas.push(ObjectDelta {
             id: object.id.clone(),
             is_hook: object.is_hook,
-            has_members: stepped.contains(&*object.id.name) && &*object.id.gvk.kind == "StatefulSet",
             existence,
             fields,
             now: versions.now.cloned(),
@@ -116,18 +109,11 @@ fn of_gone(object: FleetObject) -> ObjectDelta {
     ObjectDelta {
         id: object.id,
         is_hook: object.is_hook,
-        has_members: false,
         existence: if object.is_kept { Existence::LeftBehind } else { Existence::Deleted },
         fields: Vec::new(),
         now: Some(object.body),
         then: None,
     }
-}
-
-/// The stateful sets that `Members` documents name.
-fn stepped(objects: &[FleetObject]) -> BTreeSet<String> {
-    let documents = objects.iter().filter(|object| object.is_hook && &*object.id.gvk.kind == MEMBERS_KIND);
-    documents.filter_map(|object| object.body.pointer("/spec/target")?.as_str().map(str::to_owned)).collect()
 }
 
 /// What an object is found again by: in any version of its group.

@@ -139,12 +139,12 @@ pub fn of_field(delta: &ObjectDelta, field: &FieldDifference, may_recreate: bool
     }
 }
 
-/// The effect of other templates of claims: labels cost nothing, and claims of members are enlarged.
+/// The effect of other templates of claims: labels cost nothing, and claims are enlarged.
 fn of_claims(delta: &ObjectDelta, may_recreate: bool) -> Effect {
     let (Some(now), Some(then)) = (&delta.now, &delta.then) else { return Effect::Stuck };
     match () {
         () if differ_in_labels(now, then) => Effect::Changed,
-        () if delta.has_members && claim_sizes(now, then).is_some() => Effect::Volume,
+        () if claim_sizes(now, then).is_some() => Effect::Volume,
         () if may_recreate => Effect::Recreated,
         () => Effect::Stuck,
     }
@@ -162,7 +162,6 @@ mod tests {
         ObjectDelta {
             id: ObjectId { gvk: Gvk::from_api_version(api_version, kind), namespace: None, name: "a".into() },
             is_hook: false,
-            has_members: false,
             existence,
             fields: Vec::new(),
             now: Some(json!({})),
@@ -203,24 +202,23 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_members_are_enlarged_and_those_of_others_are_not() {
+    fn claims_are_enlarged() {
         let set = |size: &str, label: &str| {
             json!({"spec": {"volumeClaimTemplates": [{"metadata": {"name": "data", "labels": {"v": label}},
                 "spec": {"resources": {"requests": {"storage": size}}}}]}})
         };
         let field = FieldDifference { path: "spec.volumeClaimTemplates".to_owned(), before: None, after: None };
-        let of = |then: Value, has_members: bool| {
+        let of = |then: Value| {
             let delta = ObjectDelta {
-                has_members,
                 now: Some(set("1Gi", "1")),
                 then: Some(then),
                 ..delta("apps/v1", "StatefulSet", Existence::Same)
             };
             of_field(&delta, &field, false)
         };
-        assert_eq!(of(set("2Gi", "1"), false), Effect::Stuck);
-        assert_eq!(of(set("2Gi", "1"), true), Effect::Volume);
-        assert_eq!(of(set("1Gi", "2"), false), Effect::Changed);
+        assert_eq!(of(set("2Gi", "1")), Effect::Volume);
+        assert_eq!(of(set("2Gi", "2")), Effect::Stuck);
+        assert_eq!(of(set("1Gi", "2")), Effect::Changed);
     }
 
     #[test]

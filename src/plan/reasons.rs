@@ -230,7 +230,7 @@ pub const REASONS: &[Reason] = &[
     reason("HooksOff", "An operation waits because hooks are off."),
     reason(
         "ImmutableField",
-        "An upgrade changes a field that cannot change. Revert the change, or set `upgrade-force`, which recreates the object.",
+        "An upgrade changes a field that cannot change, or a claim that cannot grow. Revert the change, or set `upgrade-force`, which recreates the object.",
     ),
     reason("InProgress", "A plan of members or an operation is being carried out."),
     reason("InstallError", "helm-operator's: the installation failed."),

@@ -126,11 +126,14 @@ fn operator(charts: &[Rights], settings: &RunSettings, rules: &mut Vec<Rule>) {
     if charts.iter().any(|rights| rights.has_members) {
         let all = ["get", "list", "watch", "delete"];
         add(Reach::Release, "", &["persistentvolumeclaims", "pods"], &all, "members: their pods and claims");
-        add(Reach::Release, "", &["persistentvolumeclaims"], &["patch"], "members: larger volumes");
         add(Reach::Release, "", &["pods/eviction"], &["create"], "members that are replaced");
         add(Reach::Release, "batch", &["jobs"], &["get", "list", "watch", "create", "delete"], "members: scale hooks");
         let maps = ["get", "list", "watch", "create", "patch"];
         add(Reach::Release, "", &["configmaps"], &maps, "members: the settings that their containers start from");
+    }
+    let is_set = |pair: &Pair| (&*pair.group, &*pair.kind) == ("apps", "StatefulSet");
+    if charts.iter().any(|rights| rights.made.keys().any(is_set)) {
+        add(Reach::Release, "", &["persistentvolumeclaims"], &["get", "patch"], "larger volumes of StatefulSets");
     }
     if charts.iter().any(|rights| rights.labels_members) {
         add(Reach::Release, "", &["pods"], &["patch"], "members: the labels with their roles");

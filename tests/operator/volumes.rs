@@ -1,10 +1,10 @@
-//! Volumes of members that grow by themselves. The API server and its controllers are real; the test does the part of a storage driver, and
+//! Volumes that grow: those of a plain chart when their size is changed, and those of members by themselves. The API server and its controllers are real; the test does the part of a storage driver, and
 //! the agents report how full the volumes are.
 
 use serde_json::json;
 use tillerman::agent::contract::VolumeSpace;
 
-use crate::harness::{Space, kubectl, repository};
+use crate::harness::{Space, eventually, kubectl, repository};
 use crate::primary::PrimaryCluster;
 use crate::rights::with_exactly;
 
@@ -101,4 +101,51 @@ fn volumes_grow_by_themselves_together_and_not_above_the_limit() {
     assert!(why.contains("80% of its volume is used, but claim data-a-db-0 cannot be enlarged to 195Mi"), "{why}");
     cluster.wait(2);
     drop(volumes);
+}
+
+/// A larger size in a chart: the claim is enlarged, and the StatefulSet is recreated around its pod. The operator has exactly the rights that
+/// `tillerman rbac` prints; without the right to change claims, it says so.
+#[test]
+fn claims_of_a_plain_chart_are_enlarged_when_their_size_is_changed() {
+    let space = with_exactly("plainroom", &repository("tests/charts/fixed"), &[]);
+    let _volumes = ExpandableVolumes::of(&space, 1, "1Gi");
+    let _operator = space.operator(&space.watches(&[("Web", "fixed")]), &[]);
+    let apply = |size: &str| space.apply("Web", "a", &json!({"size": size, "className": space.name}));
+    let request = "/spec/resources/requests/storage";
+    let template = "/spec/volumeClaimTemplates/0/spec/resources/requests/storage";
+    apply("1Gi");
+    space.wait_field("pvc/data-a-db-0", "/status/phase", &json!("Bound"));
+    space.wait("web/a", "Deployed", "True");
+    let uid = |object: &str| space.get(object).unwrap()["metadata"]["uid"].clone();
+    let (set, pod) = (uid("statefulset/a-db"), uid("pod/a-db-0"));
+    apply("2Gi");
+    space.wait_field("statefulset/a-db", template, &json!("2Gi"));
+    assert_eq!(space.get("pvc/data-a-db-0").unwrap().pointer(request), Some(&json!("2Gi")));
+    let larger = uid("statefulset/a-db");
+    assert_ne!(larger, set);
+    space.wait_field("pod/a-db-0", "/metadata/ownerReferences/0/uid", &larger);
+    assert_eq!(uid("pod/a-db-0"), pod);
+}
+
+/// A role as operator-sdk writes it has no right to claims.
+#[test]
+fn without_the_right_to_change_claims_the_failure_names_it() {
+    let space = Space::new("plainroom-old");
+    space.restrict(&[
+        "--verb=*",
+        "--resource=webs.test.tillerman.dev,webs.test.tillerman.dev/status,statefulsets.apps,deployments.apps,secrets,events,pods",
+    ]);
+    let _volumes = ExpandableVolumes::of(&space, 1, "1Gi");
+    let _operator = space.operator(&space.watches(&[("Web", "fixed")]), &[]);
+    let apply = |size: &str| space.apply("Web", "a", &json!({"size": size, "className": space.name}));
+    apply("1Gi");
+    space.wait("web/a", "Deployed", "True");
+    apply("2Gi");
+    let message = eventually("it says which right is missing", || {
+        let failed = space.condition("web/a", "ReleaseFailed")?["message"].to_string();
+        if failed.contains("cannot be given 2Gi") { Ok(failed) } else { Err(failed) }
+    });
+    assert!(message.contains("the operator needs the right to get and to patch persistentvolumeclaims"), "{message}");
+    assert!(message.contains("upgrade-force"), "{message}");
+    assert_eq!(space.condition("web/a", "Ready").unwrap()["reason"], "ImmutableField");
 }

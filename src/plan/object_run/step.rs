@@ -54,7 +54,7 @@ pub enum ObjectStep {
         fields: String,
         /// How.
         remake: Remake,
-        /// The sizes that the claims of its members get before, by the names of their templates.
+        /// The sizes that its claims get before, by the names of their templates.
         sizes: Vec<(String, String)>,
     },
     /// The end: these managers of its fields are written, so that other clients no longer share fields with us.
@@ -186,15 +186,15 @@ impl ObjectRun<'_> {
         }
     }
 
-    /// How the object is recreated with other values of immutable fields, if the custom resource allows this. The claims of members get new
-    /// sizes, unless the custom resource says that the StatefulSet alone is recreated.
+    /// How the object is recreated with other values of immutable fields, if the custom resource allows this. The claims of a StatefulSet
+    /// get new sizes, unless the custom resource says that the StatefulSet alone is recreated.
     fn recreate(&self, live: &Value, refused: &WriteRefusal) -> ObjectStep {
         let wanted = Value::Object(self.body().clone());
         let fields = refused.immutable.iter().flat_map(|(field, why)| immutable::changed(live, &wanted, field, why));
         let fields = fields.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
         let (remake, lost) = immutable::remake(&self.id().gvk);
-        let (stepped, forced) = (self.policy.stepped, self.policy.forced);
-        let sizes = immutable::claim_sizes(live, &wanted).filter(|_| stepped && !forced).unwrap_or_default();
+        let forced = self.policy.forced;
+        let sizes = immutable::claim_sizes(live, &wanted).filter(|_| !forced).unwrap_or_default();
         let only_claims =
             fields == "spec.volumeClaimTemplates" && (!sizes.is_empty() || immutable::differ_in_labels(live, &wanted));
         match remake {

@@ -338,19 +338,18 @@ fn an_object_that_cannot_be_changed_is_recreated_if_this_is_allowed() {
 }
 
 #[test]
-fn claims_of_members_are_enlarged_before_their_set_is_recreated() {
+fn claims_are_enlarged_before_their_set_is_recreated() {
     let size = |size: &str| {
         json!({"volumeClaimTemplates": [
             {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": size}}}}]})
     };
     let set = || object(&Gvk::new("apps", "v1", "StatefulSet"), &size("2Gi"));
-    let stepped = |forced: bool| ObjectPolicy { stepped: true, forced, ..policy() };
+    let forced = ObjectPolicy { forced: true, ..policy() };
     let refused = || Refused(immutable("spec.volumeClaimTemplates"));
     let found = || Found(live(&[], &size("1Gi")), Ownership::Ours);
     for (name, policy, expected) in [
-        ("members", stepped(false), "Orphan for spec.volumeClaimTemplates, claims 1"),
-        ("the set alone, as the custom resource says", stepped(true), "Orphan for spec.volumeClaimTemplates, claims 0"),
-        ("no members", policy(), "retain for spec.volumeClaimTemplates. The annotation"),
+        ("with its claims", policy(), "Orphan for spec.volumeClaimTemplates, claims 1"),
+        ("the set alone, as the custom resource says", forced, "Orphan for spec.volumeClaimTemplates, claims 0"),
     ] {
         let object = set();
         let mut run = ObjectRun::new(Cow::Borrowed(&object), policy, None);
