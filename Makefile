@@ -106,6 +106,10 @@ node-up: ## start a real one-node cluster with pods (root on Linux)
 mysql-node: build build-agent ## a cluster of MySQL 9.7 itself on pods: it grows, hands over, its primary is killed, and it is backed up and restored (root on Linux)
 	WITH_MYSQL=yes TEST=mysql::a_cluster_of_mysql_itself TEST_ARGS=--ignored TEST_THREADS=1 tests/node/run.sh $(BIN) $(BIN)-agent
 
+.PHONY: volumes-node
+volumes-node: build build-agent ## volumes of MariaDB, etcd and a plain chart grow on a storage driver that speaks the CSI (root on Linux)
+	CI=true WITH_VOLUMES=yes TEST=growth:: TEST_THREADS=2 tests/node/run.sh $(BIN) $(BIN)-agent
+
 .PHONY: node-down
 node-down: ## stop it
 	tests/cluster/node-down.sh

@@ -255,6 +255,37 @@ kubectl delete mysql shop --timeout=120s >/dev/null
 kubectl delete -f "$here/bitnami-like.yaml" --wait=false >/dev/null
 kubectl delete pvc data-shop-mariadb-0 --wait=false >/dev/null
 
+step "20. A volume that is nearly full grows by itself, on a storage driver that can enlarge it"
+"$top/tests/cluster/csi-up.sh"
+kubectl delete mysql room --ignore-not-found --timeout=60s >/dev/null
+kubectl apply -f - <<'EOF'
+apiVersion: databases.tillerman.dev/v1alpha1
+kind: MySQLCluster
+metadata:
+  name: room
+spec:
+  replicas: 1
+  image: localhost/mariadb:10.11.19
+  agentImage: localhost/tillerman-agent:test
+  storage:
+    size: 600Mi
+    className: growing
+    onDelete: Delete
+    autoGrow: {max: 1Gi, atPercent: 60, by: 50%}
+EOF
+show kubectl wait mysql/room --for=condition=Ready --timeout=180s
+password=$(kubectl get secret room-root -o jsonpath='{.data.password}' | base64 -d)
+address=$(kubectl get service room-primary -o jsonpath='{.spec.clusterIP}')
+sql 'CREATE DATABASE demo; CREATE TABLE demo.large (id INT AUTO_INCREMENT PRIMARY KEY, data LONGBLOB)'
+has_more() { [ "$(kubectl get pvc data-room-0 -o jsonpath='{.status.capacity.storage}')" = 900Mi ]; }
+fills() { has_more || { sql 'INSERT INTO demo.large (data) VALUES (REPEAT(RANDOM_BYTES(1024), 4096))' && sleep 1 && false; }; }
+show kubectl exec room-0 -c mysql -- df -h /var/lib/mysql
+until_ok 240 fills
+show kubectl get pvc data-room-0
+show kubectl exec room-0 -c mysql -- df -h /var/lib/mysql
+kubectl get events --field-selector=reason=VolumeEnlarged -o custom-columns=MESSAGE:.message --no-headers
+kubectl delete mysql room --timeout=120s >/dev/null
+
 step "What to do next"
 cat <<EOF
   export KUBECONFIG=$KUBECONFIG PATH=$TOOLS:\$PATH

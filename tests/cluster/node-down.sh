@@ -25,7 +25,7 @@ if [ "${1:-}" = --all ]; then
 	rm -rf "$STATE"
 	for range in "$LINK_CIDR" "$POD_CIDR" "$SVC_CIDR"; do ip route del unreachable "$range" metric 4000 2>/dev/null; done
 else
-	rm -rf "$STATE"/{etcd,pv,varlib,varlog}
+	rm -rf "$STATE"/{etcd,pv,csi,varlib,varlog}
 fi
 rmdir /tmp/hostpath_pv 2>/dev/null
 exit 0

@@ -5,6 +5,7 @@ mod access;
 mod chaos;
 mod etcd;
 mod failures;
+mod growth;
 mod import;
 mod install;
 mod issued;

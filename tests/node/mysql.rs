@@ -30,7 +30,7 @@ pub struct MySql {
 }
 
 impl MySql {
-    fn new(test: &str) -> Self {
+    pub fn new(test: &str) -> Self {
         Self::named(test, "my")
     }
 
@@ -42,7 +42,7 @@ impl MySql {
     }
 
     /// Creates the custom resource, and waits until it is ready.
-    fn create(&mut self, spec: &Value) {
+    pub fn create(&mut self, spec: &Value) {
         let mut body = json!({"apiVersion": "databases.tillerman.dev/v1alpha1", "kind": "MySQLCluster",
             "metadata": {"name": "my", "namespace": self.namespace},
             "spec": {"image": IMAGE, "agentImage": "localhost/tillerman-agent:test", "storage": {"size": "1Gi", "onDelete": "Delete"}}});
@@ -68,13 +68,13 @@ impl MySql {
         get_in(&self.namespace, what)
     }
 
-    fn patch(&self, spec: &Value) {
+    pub fn patch(&self, spec: &Value) {
         self.kubectl(&["patch", "mysql", &self.name, "--type=merge", "-p", &json!({"spec": spec}).to_string()])
             .unwrap();
     }
 
     /// Waits until the custom resource, as it is now, is ready, with all members, and one of them could take over.
-    fn settled(&self) {
+    pub fn settled(&self) {
         eventually("the cluster is ready", || {
             let cluster = self.get(&["mysql", &self.name])?;
             let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -92,7 +92,7 @@ impl MySql {
     }
 
     /// Waits until it sleeps.
-    fn asleep(&self) {
+    pub fn asleep(&self) {
         eventually("the cluster sleeps", || {
             let cluster = self.get(&["mysql", &self.name])?;
             let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();

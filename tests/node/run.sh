@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of the operator as a pod on a real node, and of clusters of etcd there: run.sh TILLERMAN_BINARY [AGENT_BINARY]
 # TEST picks tests by their names; TEST_ARGS has more arguments for them, and TEST_THREADS says how many run at once.
+# WITH_VOLUMES=yes starts a storage driver, for `growth::`, which CI leaves out.
 # With the agent for MariaDB (`make build-agent`) those of clusters of MariaDB and of PHP applications, too.
 # The project of tests/node/project is deployed as its own `make deploy` does it, with only its image changed. A node that runs
 # already is used and left; one that is started for this is stopped again. A machine that can run none says why in one line.
@@ -32,6 +33,7 @@ undeploy() {
 runs=no
 if [ -s "$STATE/node.pid" ] && kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then runs=yes; fi
 "$here/../cluster/node-up.sh"
+if [ -n "${WITH_VOLUMES:-}" ]; then "$here/../cluster/csi-up.sh"; fi
 if [ $runs = yes ]; then undo=undeploy; else undo=stop_node; fi
 export KUBECONFIG=$STATE/admin.kubeconfig PATH=$TOOLS:$PATH
 
@@ -72,6 +74,7 @@ if [ -n "$agent" ] && [ -z "${CI:-}" ]; then
 fi
 
 skip="--skip install:: --skip php::"
+[ -n "${WITH_VOLUMES:-}" ] || skip="$skip --skip growth::"
 export TILLERMAN_TEST_CLUSTER=$STATE
 # Installs an operator of all namespaces and removes it again, so nothing runs beside it.
 case ${TEST:-install} in install*)
@@ -97,7 +100,7 @@ case ${TEST:-php} in php*)
 	[ -z "${TEST:-}" ] || exit 0 ;;
 esac
 
-if [ -n "$agent" ]; then "$here/mysql-operator.sh" "$bin" "$agent" "$work"; else skip="$skip --skip import:: --skip mysql:: --skip notices::"; fi
+if [ -n "$agent" ]; then "$here/mysql-operator.sh" "$bin" "$agent" "$work"; else skip="$skip --skip growth:: --skip import:: --skip mysql:: --skip notices::"; fi
 
 # What `make deploy IMG=…` does: `kustomize edit set image`, `kustomize build | kubectl apply`.
 cat >>"$work/project/config/manager/kustomization.yaml" <<EOF

@@ -12,7 +12,6 @@ use crate::plan::immutable::UPGRADE_FORCE;
 /// The API server's message about a claim whose class does not allow it (the admission plugin
 /// `PersistentVolumeClaimResize`).
 const NOT_RESIZED: &str = "only dynamically provisioned pvc can be resized";
-const NOT_ALLOWED: &str = "the operator needs the right to get and to patch persistentvolumeclaims";
 
 /// Gives the claims of a StatefulSet their new sizes, by the names of their templates. Steps that were done before an
 /// interruption are repeated, and change nothing. A claim that has grown by itself, and is larger, stays so. The error names the first claim that cannot be made larger.
@@ -30,11 +29,7 @@ pub async fn enlarge(
         for (template, size) in sizes {
             let name = format!("{template}-{}-{ordinal}", set.name);
             let id = ObjectId { gvk: gvk.clone(), namespace: set.namespace.clone(), name: name.as_str().into() };
-            let claim = match cluster.get(&claims, &id).await {
-                Err(e) if is_forbidden(&e) => return Err(refused(set, &name, size, NOT_ALLOWED)),
-                claim => claim?,
-            };
-            let Some(claim) = claim else { continue };
+            let Some(claim) = cluster.get(&claims, &id).await? else { continue };
             let has = claim.pointer("/spec/resources/requests/storage").and_then(Value::as_str);
             let annotations = metadata(&claim).get("annotations");
             let has_grown = annotations.is_some_and(|all| all.get(names::GROWN).is_some());
@@ -44,12 +39,10 @@ pub async fn enlarge(
             }
             let patch = json!({"spec": {"resources": {"requests": {"storage": size}}}});
             match cluster.merge::<Value>(&claims, &id, &patch, None).await {
-                // The message about a quota explains itself.
+                // The message about a missing right or a quota explains itself.
                 Err(e) if e.message().contains(NOT_RESIZED) || matches!(e, ApiError::Refused { code: 422, .. }) => {
-                    let why = "it must be bound, its StorageClass must have allowVolumeExpansion: true, and no claim can be made smaller";
-                    return Err(refused(set, &name, size, why));
+                    return Err(refused(set, &name, size));
                 }
-                Err(e) if is_forbidden(&e) => return Err(refused(set, &name, size, NOT_ALLOWED)),
                 answer => answer?,
             };
         }
@@ -57,18 +50,14 @@ pub async fn enlarge(
     Ok(())
 }
 
-/// Whether the operator lacks a right. A quota, whose message explains itself, has another one.
-fn is_forbidden(error: &ApiError) -> bool {
-    matches!(error, ApiError::Refused { code: 403, .. }) && error.message().contains("cannot ")
-}
-
-fn refused(set: &ObjectId, claim: &str, size: &str, why: &str) -> ApiError {
+fn refused(set: &ObjectId, claim: &str, size: &str) -> ApiError {
     ApiError::Immutable {
         what: describe("apply", set),
         fields: "spec.volumeClaimTemplates".to_owned(),
         lost: "its pods and volumes would stay",
         remedy: format!(
-            ". Claim {claim} cannot be given {size}: {why}. The annotation {UPGRADE_FORCE}: \"true\" on the custom resource gives only new claims this size"
+            ". Claim {claim} cannot be given {size}: it must be bound, its StorageClass must have allowVolumeExpansion: true, and no claim can be made smaller. \
+             The annotation {UPGRADE_FORCE}: \"true\" on the custom resource gives only new claims this size"
         ),
     }
 }
