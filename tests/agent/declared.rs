@@ -152,6 +152,11 @@ pub async fn users_and_databases(root: Option<PathBuf>) {
         assert_eq!(member.numbers(&users).await, [1], "{}", member.name);
     }
 
+    // An account of somebody else, such as one of an import, is taken over on request.
+    folder.declare(&json!({"users": [app, {"name": "human", "databases": ["shop_a"], "takeOver": true}]}));
+    can(primary.address, ("human", "taken"), "SELECT * FROM shop_a.t").await;
+    assert_eq!(refused(primary.address, ("human", "h"), "SELECT 1").await, LOGIN);
+
     // Less is granted.
     let reads = json!([{"database": "shop_a", "privileges": ["select"]}]);
     folder.declare(&json!({"users": [{"name": "app", "grants": reads}]}));

@@ -1,5 +1,5 @@
 //! The statements that bring databases and accounts from their present state to the declared state. Only accounts that
-//! the agent made are changed or dropped, and no database is dropped. Statements are made of checked names, listed
+//! the agent made or was told to take over are changed or dropped, and no database is dropped. Statements are made of checked names, listed
 //! privileges, and hashes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,10 +58,8 @@ pub fn for_account(wanted: &Account, identified: &str, actual: &Actual) -> Resul
     let account = format!("'{}'@'{}'", wanted.name, wanted.host);
     let is = actual.accounts.get(&key);
     let ours = actual.ours.contains(&key);
-    if is.is_some() && !ours {
-        return Err(
-            "an account of this name exists, and it was not made from values: drop it, or use another name".to_owned()
-        );
+    if is.is_some() && !ours && !wanted.take_over {
+        return Err("an account of this name exists, and it was not made from values: set takeOver, drop it, or use another name".to_owned());
     }
     let mut statements = Vec::new();
     if !ours {
@@ -136,7 +134,14 @@ mod tests {
 
     fn wanted() -> Account {
         let grants = BTreeMap::from([("a_b".to_owned(), ["SELECT", "INSERT"].into())]);
-        Account { name: "app".into(), host: "%".into(), grants, max_connections: 3, require_tls: true }
+        Account {
+            name: "app".into(),
+            host: "%".into(),
+            grants,
+            max_connections: 3,
+            require_tls: true,
+            take_over: false,
+        }
     }
 
     /// The state after the statements.
@@ -190,9 +195,15 @@ mod tests {
     }
 
     #[test]
-    fn an_account_of_somebody_else_is_left_alone() {
+    fn an_account_of_somebody_else_is_left_alone_unless_it_is_to_be_taken_over() {
         let actual = Actual { ours: [].into(), ..done() };
         assert!(for_account(&wanted(), "VIA *A", &actual).unwrap_err().contains("not made from values"));
+        let taken = for_account(&Account { take_over: true, ..wanted() }, "VIA *B", &actual).unwrap();
+        assert_eq!(taken[0], "INSERT IGNORE INTO tillerman.account VALUES ('app', '%')");
+        assert!(
+            taken.len() == 2 && taken[1].starts_with("ALTER USER IF EXISTS 'app'@'%' IDENTIFIED VIA *B "),
+            "{taken:?}"
+        );
         // It was recorded, and a crash came before it was made.
         let actual = Actual { accounts: BTreeMap::new(), ..done() };
         assert!(for_account(&wanted(), "VIA *A", &actual).unwrap()[0].starts_with("CREATE USER"));

@@ -85,6 +85,8 @@ pub struct User {
     /// Whether it may connect with TLS only.
     #[serde(rename = "requireTLS")]
     pub require_tls: bool,
+    /// Whether an account that exists, such as one of an import, becomes this user.
+    pub take_over: bool,
 }
 
 /// Privileges on a database.
@@ -110,6 +112,8 @@ pub struct Account {
     pub max_connections: u32,
     /// Whether it may connect with TLS only.
     pub require_tls: bool,
+    /// Whether an account that exists becomes this one.
+    pub take_over: bool,
 }
 
 /// Reads the file. The error is a sentence without values of it.
@@ -156,7 +160,7 @@ pub fn account(user: &User, administrator: &str) -> Result<Account, String> {
     let name = user.name.to_ascii_lowercase();
     let is_own = ["root", "mysql", "mariadb.sys", "public", "event_scheduler"].contains(&name.as_str())
         || name == administrator.to_ascii_lowercase();
-    if is_own || name.starts_with("tillerman") {
+    if is_own || name.starts_with("tillerman") || name.starts_with("mysql.") {
         return Err("the server or the agent has an account of this name".to_owned());
     }
     let is_pattern = |b: u8| b.is_ascii_hexdigit() || matches!(b, b'.' | b':' | b'%' | b'_' | b'/');
@@ -188,8 +192,14 @@ pub fn account(user: &User, administrator: &str) -> Result<Account, String> {
         }
     }
     grants.retain(|_, granted| !granted.is_empty());
-    let (host, max_connections) = (host.to_owned(), user.max_connections);
-    Ok(Account { name: user.name.clone(), host, grants, max_connections, require_tls: user.require_tls })
+    Ok(Account {
+        name: user.name.clone(),
+        host: host.to_owned(),
+        grants,
+        max_connections: user.max_connections,
+        require_tls: user.require_tls,
+        take_over: user.take_over,
+    })
 }
 
 /// The privileges that a word means.
