@@ -197,7 +197,7 @@ impl Running {
 /// Waits until the record of the import says this.
 async fn says(at: &MemberProcess, part: &str) -> String {
     let (since, mut last) = (Instant::now(), String::new());
-    while since.elapsed() < PATIENCE * 2 {
+    while since.elapsed() < PATIENCE / 2 {
         if let Ok(mut connection) = Conn::new(at.options()).await
             && let Ok(Some(message)) = connection.query_first("SELECT message FROM tillerman.import").await
         {

@@ -2,6 +2,7 @@
 //! literals here, by the types of their columns, so that no value can be a statement.
 
 use super::copy::Progress;
+use super::json::decimals;
 use super::moment::snapshot;
 use super::record::{name, quoted};
 use super::source::{Database, databases, hidden};
@@ -215,18 +216,36 @@ impl Literal {
                     to.extend_from_slice(b"e0");
                 }
             }
-            Self::Bytes | Self::Json => {
-                to.extend_from_slice(if self == Self::Json { b"_utf8mb4 x'" } else { b"x'" });
-                let digits = b"0123456789abcdef";
-                to.reserve(value.len() * 2 + 1);
-                to.extend(
-                    value.iter().flat_map(|byte| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]),
-                );
-                to.push(b'\'');
+            Self::Bytes => hex(value, to),
+            Self::Json => {
+                let decimals = decimals(value);
+                if !decimals.is_empty() {
+                    to.extend_from_slice(b"JSON_REPLACE(");
+                }
+                to.extend_from_slice(b"_utf8mb4 ");
+                hex(value, to);
+                for (path, number) in &decimals {
+                    to.extend_from_slice(b",_utf8mb4 ");
+                    hex(path.as_bytes(), to);
+                    to.push(b',');
+                    to.extend_from_slice(number.as_bytes());
+                }
+                if !decimals.is_empty() {
+                    to.push(b')');
+                }
             }
         }
         Some(())
     }
+}
+
+/// Writes bytes as a literal.
+fn hex(bytes: &[u8], to: &mut Vec<u8>) {
+    let digits = b"0123456789abcdef";
+    to.reserve(bytes.len() * 2 + 3);
+    to.extend_from_slice(b"x'");
+    to.extend(bytes.iter().flat_map(|byte| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]));
+    to.push(b'\'');
 }
 
 /// What a database has beside tables.

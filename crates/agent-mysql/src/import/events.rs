@@ -46,8 +46,8 @@ const HEARTBEAT_2: u8 = 41;
 const GTID_TAGGED: u8 = 42;
 /// Events of rows: of the first version, of the second, and those with parts of JSON.
 const ROWS: [u8; 7] = [23, 24, 25, 30, 31, 32, 39];
-/// Parts of statements and files, which a log of rows does not have.
-const OF_STATEMENTS: [u8; 5] = [5, 13, 14, 17, 18];
+/// What a statement depends on, which no statement that is taken does.
+const OF_STATEMENTS: [u8; 3] = [5, 13, 14];
 /// About groups of members.
 const OF_GROUPS: [u8; 2] = [36, 37];
 
@@ -102,7 +102,9 @@ enum Inside {
     Nothing,
     /// After the event that numbers a transaction, which ends at this position.
     Numbered(u64),
-    /// After its beginning.
+    /// After its beginning, which becomes a step with what follows: the numbering ended at this position.
+    Begun(u64),
+    /// In it.
     Transaction,
 }
 
@@ -116,6 +118,8 @@ pub struct Events {
     /// The descriptions of the tables of a statement by their numbers; `None` if a table does not come.
     tables: BTreeMap<u64, Option<Vec<u8>>>,
     described: usize,
+    /// The end of the last transaction.
+    ended: Option<Mark>,
     /// The settings of the session that the last step has set.
     set: Vec<u8>,
 }
@@ -135,13 +139,16 @@ impl Events {
             }
             self.at.position = event.end;
         }
+        let mut steps = Vec::new();
         match event.kind {
             ROTATE => self.rotates(event.data)?,
-            // A description leaves open which GTID the next transaction has: those of the cluster.
             FORMAT if self.inside == Inside::Nothing => {
-                return Ok(vec![format(event)?, Step::Run(b"SET SESSION gtid_next = 'AUTOMATIC'".to_vec())]);
+                self.settles(&mut steps);
+                steps.push(format(event)?);
+                // A description leaves open which GTID the next transaction has. It is one of the cluster.
+                steps.push(Step::Run(b"SET SESSION gtid_next = 'AUTOMATIC'".to_vec()));
             }
-            PREVIOUS if self.inside == Inside::Nothing => return Ok(vec![Step::Skip(self.at.clone())]),
+            PREVIOUS if self.inside == Inside::Nothing => steps.push(Step::Skip(self.at.clone())),
             GTID | ANONYMOUS | GTID_TAGGED => {
                 if self.inside != Inside::Nothing {
                     return Err("the binary log of the source has a transaction without its end".to_owned());
@@ -152,23 +159,25 @@ impl Events {
             PAYLOAD => self.packed = true,
             QUERY => return self.statement(event),
             TABLE_MAP => self.describes(event)?,
-            kind if ROWS.contains(&kind) => return Ok(self.rows(event)?.into_iter().collect()),
-            XID if self.inside == Inside::Transaction => return Ok(vec![self.commits()]),
+            kind if ROWS.contains(&kind) => self.rows(event, &mut steps)?,
+            XID if matches!(self.inside, Inside::Begun(_) | Inside::Transaction) => {
+                self.begins(&mut steps);
+                steps.push(self.commits());
+            }
             XA_PREPARE => return Err(XA.to_owned()),
             INCIDENT => {
                 return Err("the source says that its binary log lacks writes: delete this resource, and import again"
                     .to_owned());
             }
-            kind if OF_STATEMENTS.contains(&kind) => return Err(STATEMENTS.to_owned()),
             STOP | HEARTBEAT | HEARTBEAT_2 | ROWS_QUERY => {}
-            kind if OF_GROUPS.contains(&kind) || event.flags & IGNORABLE != 0 => {}
+            kind if OF_GROUPS.contains(&kind) || OF_STATEMENTS.contains(&kind) || event.flags & IGNORABLE != 0 => {}
             kind => {
                 return Err(format!(
                     "the binary log of the source has an event of the kind {kind}, which is not known here"
                 ));
             }
         }
-        Ok(Vec::new())
+        Ok(steps)
     }
 
     fn forget(&mut self) {
@@ -179,7 +188,13 @@ impl Events {
     fn commits(&mut self) -> Step {
         (self.inside, self.packed) = (Inside::Nothing, false);
         self.forget();
+        self.ended = Some(self.at.clone());
         Step::Commit(self.at.clone())
+    }
+
+    /// What comes next cannot be done in a transaction of the cluster, which may have some of the source: those that have ended are committed.
+    fn settles(&mut self, steps: &mut Vec<Step>) {
+        steps.extend(self.ended.take().map(Step::Skip));
     }
 
     fn rotates(&mut self, data: &[u8]) -> Result<(), String> {
@@ -209,25 +224,24 @@ impl Events {
 
     /// Each event of rows becomes a statement of its own, with the description of its table: a statement of the source can be larger than what
     /// the cluster takes at once.
-    fn rows(&mut self, event: &Raw<'_>) -> Result<Option<Step>, String> {
+    fn rows(&mut self, event: &Raw<'_>, steps: &mut Vec<Step>) -> Result<(), String> {
+        self.begins(steps);
         if self.inside != Inside::Transaction {
             return Err(BROKEN.to_owned());
         }
         let number = Fields(event.data).number(6)?;
         let flags = *event.data.get(6).ok_or(BROKEN)?;
-        let mut step = None;
-        if number != NO_TABLE {
-            let table = self.tables.get(&number).ok_or(BROKEN)?;
-            if let Some(table) = table {
-                let mut data = event.data.to_vec();
-                data[6] |= ENDS;
-                step = Some(replays(&[table.as_slice(), &event.bytes(&data)?].concat()));
-            }
+        if number != NO_TABLE
+            && let Some(table) = self.tables.get(&number).ok_or(BROKEN)?
+        {
+            let mut data = event.data.to_vec();
+            data[6] |= ENDS;
+            steps.push(replays(&[table.as_slice(), &event.bytes(&data)?].concat()));
         }
         if flags & ENDS != 0 {
             self.forget();
         }
-        Ok(step)
+        Ok(())
     }
 
     fn statement(&mut self, event: &Raw<'_>) -> Result<Vec<Step>, String> {
@@ -238,32 +252,31 @@ impl Events {
         match (words.as_slice(), &self.inside) {
             (["XA", ..], _) => return Err(XA.to_owned()),
             (_, Inside::Nothing) => return Err(BROKEN.to_owned()),
-            (["BEGIN"], Inside::Numbered(_)) => {
+            (["BEGIN"], Inside::Numbered(start)) => {
+                let start = *start;
                 self.sets(&mut steps, query.settings.of_rows());
+                self.inside = Inside::Begun(start);
+            }
+            (["CREATE", "TABLE", ..], Inside::Begun(start)) if let Some(text) = of_select(query.text) => {
+                let start = *start;
+                self.prepares(event, &query, &mut steps);
                 self.inside = Inside::Transaction;
-                steps.push(Step::Begin(None));
-            }
-            (["COMMIT"], Inside::Transaction) => steps.push(self.commits()),
-            (["SAVEPOINT", ..] | ["ROLLBACK", "TO", ..], Inside::Transaction) => {
-                steps.push(Step::Run(query.text.to_vec()))
-            }
-            (["ROLLBACK"], Inside::Transaction) => {
-                return Err(
-                    "the source has rolled a transaction back that also changed tables without transactions".to_owned()
-                );
+                steps.push(Step::Begin(Some(start)));
+                steps.push(Step::Run(text.to_vec()));
             }
             (["DROP", "TEMPORARY", ..] | ["DROP", "/*!40005", "TEMPORARY", ..], inside) => {
                 if let Inside::Numbered(_) = inside {
                     steps.push(self.skips());
                 }
             }
-            (_, Inside::Transaction) => return Err(STATEMENTS.to_owned()),
-            (["CREATE", "TABLE", ..], Inside::Numbered(start)) if let Some(text) = of_select(query.text) => {
-                let start = *start;
-                self.prepares(event, &query, &mut steps);
-                self.inside = Inside::Transaction;
-                steps.push(Step::Begin(Some(start)));
-                steps.push(Step::Run(text.to_vec()));
+            (words, Inside::Begun(_) | Inside::Transaction) => {
+                self.begins(&mut steps);
+                match words {
+                    ["COMMIT"] => steps.push(self.commits()),
+                    ["SAVEPOINT", ..] | ["ROLLBACK", "TO", ..] => steps.push(Step::Run(query.text.to_vec())),
+                    ["ROLLBACK"] => return Err(ROLLBACK.to_owned()),
+                    _ => return Err(STATEMENTS.to_owned()),
+                }
             }
             (words, Inside::Numbered(_)) if is_own(words) || query.is_hidden() => steps.push(self.skips()),
             (["SET", "PASSWORD" | "DEFAULT" | "ROLE", ..], _) => steps.push(self.skips()),
@@ -281,6 +294,14 @@ impl Events {
         Ok(steps)
     }
 
+    /// The transaction has begun, if that is not a step yet.
+    fn begins(&mut self, steps: &mut Vec<Step>) {
+        if let Inside::Begun(_) = self.inside {
+            self.inside = Inside::Transaction;
+            steps.push(Step::Begin(None));
+        }
+    }
+
     fn skips(&mut self) -> Step {
         self.inside = Inside::Nothing;
         Step::Skip(self.at.clone())
@@ -296,6 +317,7 @@ impl Events {
 
     /// Gives the session what it had at the source for a statement.
     fn prepares(&mut self, event: &Raw<'_>, query: &Query<'_>, steps: &mut Vec<Step>) {
+        self.settles(steps);
         steps.push(Step::Run(b"SET NAMES utf8mb4".to_vec()));
         if !query.database.is_empty() && event.flags & NO_USE == 0 {
             steps.push(Step::Run(format!("USE {}", name(&query.database)).into_bytes()));
@@ -305,13 +327,14 @@ impl Events {
     }
 }
 
+const ROLLBACK: &str = "the source has rolled a transaction back that also changed tables without transactions";
 const XA: &str = "the source has transactions of XA, which an import cannot follow";
 
 /// The table of `CREATE TABLE … AS SELECT`, whose rows follow in the same transaction. MySQL writes it with words that the statement of a
 /// client does not have.
 fn of_select(text: &[u8]) -> Option<&[u8]> {
     let text = text.trim_ascii_end().strip_suffix(b"START TRANSACTION")?;
-    text.starts_with(b"CREATE TABLE `").then(|| text.trim_ascii_end())
+    Some(text.trim_ascii_end())
 }
 
 /// A description of the format says which checksums the events have: here they have none.

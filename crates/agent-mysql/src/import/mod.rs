@@ -13,6 +13,7 @@ pub mod dump;
 pub mod events;
 pub mod flags;
 pub mod follow;
+pub mod json;
 pub mod moment;
 pub mod programs;
 pub mod record;
