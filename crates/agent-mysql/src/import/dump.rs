@@ -396,3 +396,34 @@ async fn create_views(to: &mut Sql, mut views: Vec<Object>) -> Result<(), String
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Literal;
+
+    #[test]
+    fn values_become_literals_of_their_types() {
+        for (kind, value, expected) in [
+            ("int", Some("-5"), Some("-5")),
+            ("decimal", Some("1.10"), Some("1.10")),
+            ("double", Some("1.1"), Some("1.1e0")),
+            ("double", Some("1e300"), Some("1e300")),
+            ("float", Some("-0"), Some("-0e0")),
+            ("enum", Some("2"), Some("2")),
+            ("varchar", Some("a'\\"), Some("x'61275c'")),
+            ("blob", Some(""), Some("x''")),
+            ("datetime", None, Some("NULL")),
+            ("json", Some("[1.5]"), Some("_utf8mb4 x'5b312e355d'")),
+            ("json", Some("[1.50]"), Some("JSON_REPLACE(_utf8mb4 x'5b312e35305d',_utf8mb4 x'245b305d',1.50)")),
+            ("int", Some("1); DROP TABLE t"), None),
+            ("bit", Some(""), None),
+            ("year", Some("-"), None),
+        ] {
+            let mut written = Vec::new();
+            let done = Literal::of(kind).write(value.map(str::as_bytes), &mut written);
+            assert_eq!(done.map(|()| String::from_utf8(written).unwrap()).as_deref(), expected, "{kind} {value:?}");
+        }
+        assert_eq!(Literal::of("FLOAT").reads("`f`"), "CAST(`f` AS DOUBLE)");
+        assert_eq!(Literal::of("bit").reads("`b`"), "`b` + 0");
+    }
+}

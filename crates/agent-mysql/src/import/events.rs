@@ -148,7 +148,7 @@ impl Events {
                 // A description leaves open which GTID the next transaction has. It is one of the cluster.
                 steps.push(Step::Run(b"SET SESSION gtid_next = 'AUTOMATIC'".to_vec()));
             }
-            PREVIOUS if self.inside == Inside::Nothing => steps.push(Step::Skip(self.at.clone())),
+            PREVIOUS if self.inside == Inside::Nothing => steps.push(self.skips()),
             GTID | ANONYMOUS | GTID_TAGGED => {
                 if self.inside != Inside::Nothing {
                     return Err("the binary log of the source has a transaction without its end".to_owned());
@@ -257,12 +257,11 @@ impl Events {
                 self.sets(&mut steps, query.settings.of_rows());
                 self.inside = Inside::Begun(start);
             }
-            (["CREATE", "TABLE", ..], Inside::Begun(start)) if let Some(text) = of_select(query.text) => {
-                let start = *start;
+            (["CREATE", "TABLE", ..], Inside::Begun(start)) => {
+                let (start, text) = (*start, of_select(query.text).ok_or(STATEMENTS)?.to_vec());
                 self.prepares(event, &query, &mut steps);
                 self.inside = Inside::Transaction;
-                steps.push(Step::Begin(Some(start)));
-                steps.push(Step::Run(text.to_vec()));
+                steps.extend([Step::Begin(Some(start)), Step::Run(text)]);
             }
             (["DROP", "TEMPORARY", ..] | ["DROP", "/*!40005", "TEMPORARY", ..], inside) => {
                 if let Inside::Numbered(_) = inside {
@@ -303,7 +302,7 @@ impl Events {
     }
 
     fn skips(&mut self) -> Step {
-        self.inside = Inside::Nothing;
+        (self.inside, self.ended) = (Inside::Nothing, None);
         Step::Skip(self.at.clone())
     }
 
@@ -381,7 +380,7 @@ struct Query<'a> {
 struct Settings {
     flags: Option<u64>,
     mode: Option<u64>,
-    increment: Option<(u64, u64)>,
+    increment: (u64, u64),
     /// The character set of the client, the collation of the connection, and that of the server.
     charsets: Option<[u64; 3]>,
     zone: Option<String>,
@@ -415,14 +414,14 @@ impl<'a> Query<'a> {
 
 impl Settings {
     fn read(data: &[u8]) -> Result<Self, String> {
-        let (mut rest, mut is) = (Fields(data), Self::default());
+        let (mut rest, mut is) = (Fields(data), Self { increment: (1, 1), ..Self::default() });
         while !rest.0.is_empty() {
             match rest.number(1)? {
                 0 => is.flags = Some(rest.number(4)?),
                 1 => is.mode = Some(rest.number(8)?),
                 // A catalogue.
                 2 => drop(text(&mut rest).and_then(|_| rest.bytes(1))?),
-                3 => is.increment = Some((rest.number(2)?, rest.number(2)?)),
+                3 => is.increment = (rest.number(2)?, rest.number(2)?),
                 4 => is.charsets = Some([rest.number(2)?, rest.number(2)?, rest.number(2)?]),
                 5 => is.zone = Some(text(&mut rest)?),
                 6 => drop(text(&mut rest)?),
@@ -470,12 +469,8 @@ impl Settings {
             set.push(format!("sql_auto_is_null = {}", is(1 << 14)));
         }
         set.extend(self.mode.map(|mode| format!("sql_mode = {mode}")));
-        if let Some((increment, offset)) = self.increment {
-            set.extend([
-                format!("auto_increment_increment = {increment}"),
-                format!("auto_increment_offset = {offset}"),
-            ]);
-        }
+        let (increment, offset) = self.increment;
+        set.extend([format!("auto_increment_increment = {increment}"), format!("auto_increment_offset = {offset}")]);
         if let Some([client, connection, server]) = self.charsets {
             set.push(format!("character_set_client = {client}"));
             set.push(format!("collation_connection = {connection}"));
@@ -527,6 +522,193 @@ pub async fn read(source: Address, server: u32, record: Record, steps: Steps) ->
         for step in events.take(&Raw::of(&event))? {
             if !steps.send(step).await {
                 return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BASE64, Events, Query, Raw, STATEMENTS, XA};
+    use crate::import::stream::{Mark, Step};
+
+    fn raw(kind: u8, end: u64, data: &[u8]) -> Raw<'_> {
+        Raw { kind, flags: 0, time: 7, server: 2, end, data }
+    }
+
+    /// A statement in a database, with the settings of its session.
+    fn query(database: &str, settings: &[u8], text: &str) -> Vec<u8> {
+        let length = u16::try_from(settings.len()).unwrap().to_le_bytes();
+        let head = [&[1, 0, 0, 0, 0, 0, 0, 0, u8::try_from(database.len()).unwrap(), 0, 0], length.as_slice()].concat();
+        [head.as_slice(), settings, database.as_bytes(), b"\0", text.as_bytes()].concat()
+    }
+
+    /// The description of a table, and a change of its rows.
+    fn table(number: u8, database: &str) -> Vec<u8> {
+        let length = u8::try_from(database.len()).unwrap();
+        [&[number, 0, 0, 0, 0, 0, 1, 0, length], database.as_bytes(), b"\0\x01t\0"].concat()
+    }
+
+    fn rows(number: u8, ends: u8) -> Vec<u8> {
+        vec![number, 0, 0, 0, 0, 0, ends, 0, 2, 0, 9]
+    }
+
+    fn take(events: &[(u8, u64, Vec<u8>)]) -> Result<Vec<Step>, String> {
+        let (mut reader, mut steps) = (Events::new("b.000001", 4), Vec::new());
+        for (kind, end, data) in events {
+            steps.extend(reader.take(&raw(*kind, *end, data))?);
+        }
+        Ok(steps)
+    }
+
+    fn mark(file: &str, position: u64) -> Mark {
+        Mark { file: file.to_owned(), position, gtid: (0, 0) }
+    }
+
+    fn run(text: &str) -> Step {
+        Step::Run(text.into())
+    }
+
+    /// The kinds of the events in a step.
+    fn replayed(step: &Step) -> Vec<u8> {
+        let Step::Run(text) = step else { panic!("{step:?}") };
+        let text = text.strip_prefix(b"BINLOG '\n").and_then(|text| text.strip_suffix(b"'")).unwrap();
+        let (bytes, mut kinds, mut at) = (BASE64.decode(text).unwrap(), Vec::new(), 0);
+        while at < bytes.len() {
+            kinds.push(bytes[at + 4]);
+            at += u32::from_le_bytes(bytes[at + 9..at + 13].try_into().unwrap()) as usize;
+        }
+        assert_eq!(at, bytes.len());
+        kinds
+    }
+
+    #[test]
+    fn a_transaction_becomes_rows_between_a_beginning_and_an_end() {
+        let begin = query("app", b"\x01\x20\0\0\0\0\0\0\0\x05\x06SYSTEM", "BEGIN");
+        let steps = take(&[
+            (33, 100, vec![]),
+            (2, 150, begin.clone()),
+            (19, 180, table(5, "app")),
+            (19, 190, table(6, "MySQL")),
+            (30, 200, rows(5, 0)),
+            (30, 210, rows(6, 0)),
+            (32, 220, rows(5, 1)),
+            (16, 240, vec![0; 8]),
+            // A compressed one has the position of the whole.
+            (34, 300, vec![]),
+            (40, 400, vec![]),
+            (2, 3, begin),
+            (16, 5, vec![0; 8]),
+        ])
+        .unwrap();
+        let [set, begin, first, second, commit, rest @ ..] = steps.as_slice() else { panic!("{steps:?}") };
+        assert_eq!((set, begin), (&run("SET SESSION sql_mode = 32, SESSION time_zone = 'SYSTEM'"), &Step::Begin(None)));
+        // Rows of the server's own tables do not come, and each event has the description of its table.
+        assert_eq!((replayed(first), replayed(second)), (vec![19, 30], vec![19, 32]));
+        assert_eq!(commit, &Step::Commit(mark("b.000001", 240)));
+        assert_eq!(rest, [Step::Begin(None), Step::Commit(mark("b.000001", 400))]);
+    }
+
+    #[test]
+    fn statements_come_alone_with_the_settings_of_their_session() {
+        let settings = b"\0\0\0\0\x04\x01\x20\0\0\0\0\0\0\0\x06\x03std\x04\x08\0\x1f\0\xff\0\x0c\x01app\0\x0d\x01\0\0";
+        let set = run(
+            "SET SESSION timestamp = 7.000001, SESSION foreign_key_checks = 0, SESSION unique_checks = 1, SESSION sql_auto_is_null = 0, \
+             SESSION sql_mode = 32, SESSION auto_increment_increment = 1, SESSION auto_increment_offset = 1, SESSION character_set_client = 8, SESSION collation_connection = 31, SESSION collation_server = 255, \
+             SESSION lc_time_names = 0, SESSION collation_database = DEFAULT",
+        );
+        let steps = take(&[
+            (34, 100, vec![]),
+            (2, 150, query("a`b", settings, "CREATE DEFINER=\"r\"@\"%\" VIEW v AS SELECT 1")),
+            (33, 200, vec![]),
+            (2, 250, query("", b"", "CREATE USER a")),
+            (33, 300, vec![]),
+            (2, 350, query("app", b"\x0c\x01TillerMan\0", "DROP TABLE tillerman.import")),
+            (33, 400, vec![]),
+            (2, 410, query("", b"", "BEGIN")),
+            (2, 450, query("", b"", "CREATE TABLE `u` (\n  `id` int\n) START TRANSACTION")),
+            (19, 460, table(5, "app")),
+            (30, 470, rows(5, 1)),
+            (16, 500, vec![0; 8]),
+            (4, 600, b"\x04\0\0\0\0\0\0\0b.000002".to_vec()),
+            (35, 157, vec![]),
+        ])
+        .unwrap();
+        let names = || run("SET NAMES utf8mb4");
+        assert_eq!(
+            steps[..4],
+            [
+                names(),
+                run("USE `a``b`"),
+                set,
+                Step::Alone(b"CREATE  VIEW v AS SELECT 1".to_vec(), mark("b.000001", 150))
+            ]
+        );
+        assert_eq!(steps[4..6], [Step::Skip(mark("b.000001", 250)), Step::Skip(mark("b.000001", 350))]);
+        assert_eq!(steps[6], names());
+        assert_eq!(steps[8..10], [Step::Begin(Some(400)), run("CREATE TABLE `u` (\n  `id` int\n)")]);
+        assert_eq!(replayed(&steps[10]), [19, 30]);
+        assert_eq!(steps[11..], [Step::Commit(mark("b.000001", 500)), Step::Skip(mark("b.000002", 157))]);
+    }
+
+    #[test]
+    fn the_next_file_is_described_after_what_has_ended() {
+        let mut format = vec![0; 57];
+        format[56] = 19;
+        let begin = query("", b"", "BEGIN");
+        let events =
+            [(15, 0, format.clone()), (33, 100, vec![]), (2, 150, begin), (16, 200, vec![0; 8]), (15, 126, format)];
+        let steps = take(&events).unwrap();
+        let automatic = run("SET SESSION gtid_next = 'AUTOMATIC'");
+        assert_eq!((replayed(&steps[0]), &steps[1]), (vec![15], &automatic));
+        assert_eq!(steps[3..5], [Step::Commit(mark("b.000001", 200)), Step::Skip(mark("b.000001", 200))]);
+        assert_eq!((replayed(&steps[5]), &steps[6]), (vec![15], &automatic));
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_an_error() {
+        let (number, begin) = ((33, 100, vec![]), (2, 150, query("", b"", "BEGIN")));
+        for (events, expected) in [
+            (vec![number.clone(), (2, 200, query("", b"", "INSERT INTO t VALUES (1)"))], STATEMENTS),
+            (vec![number.clone(), begin.clone(), (2, 200, query("", b"", "DROP TABLE t"))], STATEMENTS),
+            (vec![number.clone(), (2, 200, query("", b"", "XA START 'a'"))], XA),
+            (vec![number.clone(), begin.clone(), (38, 200, vec![])], XA),
+            (vec![number.clone(), begin.clone(), (33, 200, vec![])], "a transaction without its end"),
+            (vec![number.clone(), (2, 200, query("", b"", "CALL p()"))], "a statement that is not known"),
+            (vec![number.clone(), begin.clone(), (30, 200, rows(5, 1))], "not complete"),
+            (vec![(30, 200, rows(5, 1))], "not complete"),
+            (vec![begin.clone()], "not complete"),
+            (vec![number.clone(), begin, (19, 200, vec![1, 0])], "not complete"),
+            (vec![(16, 200, vec![])], "of the kind 16"),
+            (vec![(99, 200, vec![])], "of the kind 99"),
+            (vec![(26, 200, vec![])], "lacks writes"),
+            (vec![(15, 200, vec![0; 57])], "has a format that is not known"),
+            (vec![(4, 0, b"\x04\0\0\0\0\0\0\0../b'.1".to_vec())], "has a name without a number"),
+            (vec![number, (33, 50, vec![])], "larger than 4 GiB"),
+        ] {
+            let error = take(&events).unwrap_err();
+            assert!(error.contains(expected), "{error}: {expected}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_an_event_is_an_error_and_no_panic() {
+        let whole = query("app", b"\x0c\x02a\0b\0\x05\x03UTC\x0b\x01a\x01b", "BEGIN");
+        for length in 0..whole.len() {
+            let _ = Query::read(&whole[..length]);
+            let mut changed = whole.clone();
+            for value in [0, 1, 0x7f, 0xff] {
+                changed[length] = value;
+                let _ = Query::read(&changed);
+            }
+        }
+        for kind in 0..=255 {
+            for length in 0..60 {
+                let mut events = Events::new("b.000001", 4);
+                for first in [(33, vec![]), (2, query("", b"", "BEGIN")), (19, table(5, "app"))] {
+                    events.take(&raw(first.0, 0, &first.1)).unwrap();
+                }
+                let _ = events.take(&raw(kind, 9, &vec![5; length]));
             }
         }
     }

@@ -9,6 +9,7 @@ use tokio::process::Child;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use super::flags::Import;
+use super::moment::ISOLATION;
 use super::programs::reaches;
 use super::record::{self, Record, STORE, begins, moves};
 use super::stream::{Mark, Reader, Step, Steps, Writes, steps, words};
@@ -190,6 +191,7 @@ impl Follower {
         }
         self.commit(session).await?;
         let mut snapshot = session.target.connect(ANSWER).await?;
+        snapshot.run(ISOLATION, ANSWER).await?;
         snapshot.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", ANSWER).await?;
         if let Some(stop) = stop.take() {
             let _ = stop.reached.send(snapshot);

@@ -6,6 +6,9 @@ use super::{ANSWER, DRAINS, of_source};
 use crate::flavor::Flavor;
 use crate::sql::{Sql, SqlError};
 
+/// A session needs this level before it begins a snapshot: the settings of the server can have another.
+pub const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
+
 /// The writes of the source until now. The error is a sentence.
 pub async fn written(from: &mut Sql) -> Result<Writes, String> {
     if from.flavor == Flavor::Mysql {
@@ -19,6 +22,7 @@ pub async fn written(from: &mut Sql) -> Result<Writes, String> {
 
 /// Begins a snapshot, and returns its position in the binary log, and its writes. The error is a sentence.
 pub async fn snapshot(sql: &mut Sql) -> Result<(Mark, Writes), String> {
+    sql.run(ISOLATION, ANSWER).await.map_err(of_source)?;
     match sql.flavor {
         Flavor::Mariadb => {
             sql.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", ANSWER).await.map_err(of_source)?;
@@ -34,10 +38,7 @@ pub async fn snapshot(sql: &mut Sql) -> Result<(Mark, Writes), String> {
         }
         Flavor::Mysql => {
             // While the lock is held, no commit is between the binary log and the tables. A source that has lost this session gives the lock up.
-            let before = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; SET SESSION lock_wait_timeout = 2, wait_timeout = 10";
-            for statement in before.split("; ") {
-                sql.run(statement, ANSWER).await.map_err(of_source)?;
-            }
+            sql.run("SET SESSION lock_wait_timeout = 2, wait_timeout = 10", ANSWER).await.map_err(of_source)?;
             sql.run("FLUSH TABLES WITH READ LOCK", ANSWER).await.map_err(|error| match error {
                 // `ER_LOCK_WAIT_TIMEOUT`
                 SqlError::Server(1205) => {

@@ -93,13 +93,13 @@ pub async fn check(source: &mut Sql, cluster: &mut Sql, begun: bool) -> Result<F
         ));
         return Ok(found);
     }
-    let (kept, passes_on, replicas) = match source.flavor {
-        Flavor::Mariadb => ("ROUND(@@expire_logs_days * 86400)", "log_slave_updates", "SHOW ALL SLAVES STATUS"),
-        Flavor::Mysql => ("@@binlog_expire_logs_seconds", "log_replica_updates", "SHOW REPLICA STATUS"),
+    let (kept, replicas) = match source.flavor {
+        Flavor::Mariadb => ("ROUND(@@expire_logs_days * 86400)", "SHOW ALL SLAVES STATUS"),
+        Flavor::Mysql => ("@@binlog_expire_logs_seconds", "SHOW REPLICA STATUS"),
     };
     let settings = format!(
         "SELECT @@version AS version, @@log_bin AS log_bin, @@binlog_format AS format, @@binlog_row_image AS image, {kept} AS kept, \
-         @@{passes_on} AS passes_on, @@sql_mode AS mode, @@character_set_server AS charset, @@collation_server AS collation, \
+         @@log_slave_updates AS passes_on, @@sql_mode AS mode, @@character_set_server AS charset, @@collation_server AS collation, \
          @@lower_case_table_names AS lower, @@event_scheduler AS events"
     );
     let there = one(source.rows(&settings, LATE).await?);
@@ -109,9 +109,7 @@ pub async fn check(source: &mut Sql, cluster: &mut Sql, begun: bool) -> Result<F
     privileges(source, &there, &mut found).await?;
     let replicas = source.rows(replicas, LATE).await;
     if replicas.is_ok_and(|rows| !rows.is_empty()) && there.number("passes_on") == Some(0) {
-        found.problems.push(format!(
-            "the source is a replica, and its binary log lacks what it receives: set {passes_on} in its configuration"
-        ));
+        found.problems.push("the source is a replica, and its binary log lacks what it receives: set log_slave_updates in its configuration".to_owned());
     }
     tables(source, &mut found).await?;
     let names = databases(source).await?;
