@@ -12,7 +12,7 @@ use super::dump::dump;
 use super::flags::Import;
 use super::moment::until;
 use super::programs::reaches;
-use super::record::{ImportPhase, enter, moves, name, say};
+use super::record::{ImportPhase, enter, hold, moves, name, release, say};
 use super::source::{Database, databases};
 use super::stream::{Mark, Writes, without_definer};
 use crate::flavor::Flavor;
@@ -36,6 +36,7 @@ pub async fn copy(
 ) -> Result<(), String> {
     let said = |error: crate::sql::SqlError| error.to_string();
     let names = databases(from).await.map_err(said)?;
+    hold(to).await?;
     enter(to, ImportPhase::Copying).await.map_err(said)?;
     for database in &names {
         // An earlier attempt left it: the check has found no table of others in it.
@@ -47,7 +48,8 @@ pub async fn copy(
         Flavor::Mysql => dump(source, target, &mut progress).await?,
     };
     to.run(moves(&mark, &writes), LATE).await.map_err(said)?;
-    enter(to, ImportPhase::Following).await.map_err(said)
+    enter(to, ImportPhase::Following).await.map_err(said)?;
+    release(to).await.map_err(said)
 }
 
 /// What the copy reports while it runs.

@@ -338,16 +338,13 @@ pub async fn objects_of(from: &mut Sql, kind: Kind, database: &str) -> Result<Ve
 fn settings(row: &RowFields, kind: Kind) -> String {
     // The definition of a view is in the character set of the server's own texts.
     let client = if kind == Kind::View { "utf8mb4".to_owned() } else { row.text("character_set_client") };
-    let mut settings = format!(
-        "SET SESSION sql_mode = '{}', character_set_client = '{}', collation_connection = '{}'",
-        quoted(&row.text("sql_mode")),
-        quoted(&client),
-        quoted(&row.text("collation_connection"))
-    );
+    let mut settings = vec![("sql_mode", row.text("sql_mode")), ("character_set_client", client)];
+    settings.push(("collation_connection", row.text("collation_connection")));
     if kind == Kind::Event {
-        settings += &format!(", time_zone = '{}'", quoted(&row.text("time_zone")));
+        settings.push(("time_zone", row.text("time_zone")));
     }
-    settings
+    let settings: Vec<String> = settings.iter().map(|(name, value)| format!("{name} = '{}'", quoted(value))).collect();
+    format!("SET SESSION {}", settings.join(", SESSION "))
 }
 
 impl Object {

@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use super::flags::Import;
 use super::moment::ISOLATION;
 use super::programs::reaches;
-use super::record::{self, Record, STORE, begins, moves};
+use super::record::{self, Record, begins, hold, moves};
 use super::stream::{Mark, Reader, Step, Steps, Writes, steps, words};
 use super::{ANSWER, events};
 use crate::flavor::Flavor;
@@ -63,10 +63,7 @@ impl Follower {
         let said = |error: SqlError| format!("the cluster: {error}");
         let mut sql = target.connect(ANSWER).await.map_err(said)?;
         // The session of a follower that was killed may still commit: the record is right when it has ended.
-        let alone = sql.rows("SELECT GET_LOCK('tillerman.import', 60) AS held", STORE * 2).await.map_err(said)?;
-        if alone.first().and_then(|row| row.number("held")) != Some(1) {
-            return Err("another import follows the source".to_owned());
-        }
+        hold(&mut sql).await?;
         let record = record::read(&mut sql, &record.source).await.map_err(said)?;
         self.applied.send_replace(record.writes.clone());
         let (steps, mut receiver) = steps();

@@ -89,6 +89,21 @@ pub async fn read(sql: &mut Sql, source: &str) -> Result<Record, SqlError> {
     }
 }
 
+/// Waits until no other import changes the cluster. The session holds this until it ends, or calls [`release`]. The error is a sentence.
+pub async fn hold(sql: &mut Sql) -> Result<(), String> {
+    let held = sql.rows("SELECT GET_LOCK('tillerman.import', 60) AS held", STORE * 2).await;
+    let held = held.map_err(|error| format!("the cluster: {error}"))?;
+    match held.first().and_then(|row| row.number("held")) {
+        Some(1) => Ok(()),
+        _ => Err("another import changes the cluster".to_owned()),
+    }
+}
+
+/// Ends what [`hold`] began.
+pub async fn release(sql: &mut Sql) -> Result<(), SqlError> {
+    sql.run("DO RELEASE_LOCK('tillerman.import')", STORE).await
+}
+
 /// The statement that records the end of a transaction.
 pub fn moves(mark: &Mark, writes: &Writes) -> String {
     let Mark { file, position, .. } = mark;
