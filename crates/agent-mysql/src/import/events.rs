@@ -246,7 +246,8 @@ impl Events {
 
     fn statement(&mut self, event: &Raw<'_>) -> Result<Vec<Step>, String> {
         let query = Query::read(event.data)?;
-        let words = words(query.text);
+        let statement = without_definer(query.text);
+        let words = words(&statement);
         let words: Vec<&str> = words.iter().map(|word| word.trim_end_matches(';')).collect();
         let mut steps = Vec::new();
         match (words.as_slice(), &self.inside) {
@@ -285,7 +286,7 @@ impl Events {
                 }
                 self.prepares(event, &query, &mut steps);
                 self.inside = Inside::Nothing;
-                steps.push(Step::Alone(without_definer(query.text).into_owned(), self.at.clone()));
+                steps.push(Step::Alone(statement.to_vec(), self.at.clone()));
             }
             (["INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD", ..], _) => return Err(STATEMENTS.to_owned()),
             _ => return Err("the binary log of the source has a statement that is not known here".to_owned()),

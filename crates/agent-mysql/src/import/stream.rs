@@ -248,8 +248,8 @@ impl Reader {
                 self.begun = false;
                 Some(Step::Commit(self.at.clone()))
             }
-            // `mariadb-binlog` adds it where it does not know how a transaction ends.
-            ["ROLLBACK", ..] if !self.begun => None,
+            // `mariadb-binlog` adds it, with a comment, where it does not know how a transaction ends.
+            ["ROLLBACK", ..] if !self.begun || text.ends_with(b"*/") => None,
             ["ROLLBACK"] => {
                 return Err(
                     "the source has rolled a transaction back that also changed tables without transactions".to_owned()
@@ -319,14 +319,21 @@ fn account_length(text: &[u8]) -> Option<usize> {
     Some(user + 1 + name(host)?)
 }
 
-/// The first words of a statement in capital letters, without comments before them.
+/// The first words of a statement in capital letters, without comments.
 pub fn words(text: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(&text[..text.len().min(400)]).into_owned();
-    let mut rest = text.trim_start();
-    while let Some(comment) = rest.strip_prefix("/*").filter(|rest| !rest.starts_with(['!', 'M'])) {
-        rest = comment.split_once("*/").map_or("", |(_, rest)| rest.trim_start());
+    let text = String::from_utf8_lossy(&text[..text.len().min(4000)]).into_owned();
+    let (mut rest, mut kept) = (text.trim_start(), String::new());
+    while rest.starts_with("-- ") || rest.starts_with('#') {
+        rest = rest.split_once('\n').map_or("", |(_, rest)| rest.trim_start());
     }
-    rest.split_whitespace().take(12).map(str::to_uppercase).collect()
+    let is_comment = |rest: &str, at: &usize| !rest[at + 2..].starts_with(['!', 'M']);
+    while let Some(at) = rest.find("/*").filter(|at| is_comment(rest, at)) {
+        kept.push_str(&rest[..at]);
+        kept.push(' ');
+        rest = rest[at + 2..].split_once("*/").map_or("", |(_, rest)| rest);
+    }
+    kept.push_str(rest);
+    kept.split_whitespace().take(12).map(str::to_uppercase).collect()
 }
 
 /// Whether a statement is about accounts or events, or changes nothing that a copy has.
@@ -350,9 +357,10 @@ pub fn is_own(words: &[&str]) -> bool {
                 "USER",
                 "ROLE",
                 "EVENT",
+                "INSTANCE",
             ];
             let object = rest.iter().find(|word| objects.contains(*word));
-            matches!(object, Some(&("USER" | "ROLE" | "EVENT" | "SERVER")))
+            matches!(object, Some(&("USER" | "ROLE" | "EVENT" | "SERVER" | "INSTANCE")))
         }
         _ => false,
     }
@@ -406,6 +414,9 @@ CREATE DEFINER=`TABLE`@`%` USER u3 identified by 'x'\n/*!*/;\nDELIMITER ;\n# End
             ("CREATE USER a", true),
             ("/* who */ create or replace definer=`EVENT`@`%` EVENT e ON SCHEDULE EVERY 1 DAY DO DROP TABLE t", true),
             ("grant all on *.* to a", true),
+            ("-- a user\n# of\n ALTER /* no user */ TABLE t ADD c int", false),
+            ("-- USER", false),
+            ("CREATE /*!50000 USER */ a", true),
             ("DROP ROLE r", true),
             ("CREATE DEFINER=`root`@`%` TRIGGER `user` BEFORE INSERT ON t FOR EACH ROW SET @a = 1", false),
             ("CREATE TABLE user (id int)", false),
