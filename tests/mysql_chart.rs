@@ -215,6 +215,10 @@ fn mysql_itself_is_a_flavor_and_what_it_lacks_is_refused() {
         assert_eq!((&label, &container["image"]), (&json!(version), &json!(image)), "{values}");
         assert_eq!(flag(&container), is_mysql, "{values}");
     }
+    // A running MySQL comes as a running MariaDB does.
+    let import = json!({"flavor": "mysql", "import": {"host": "shop", "passwordSecret": {"name": "shop"}}});
+    let pod = &by_name(&import)["Deployment my-import"]["spec"]["template"]["spec"];
+    assert_eq!(pod["containers"][0]["image"], "docker.io/library/mysql:9.7");
     let capacity = json!({"flavor": "mysql", "configuration": {"innodb_redo_log_capacity": "1G"}});
     assert_eq!(
         by_name(&capacity)["ConfigMap my-configuration"]["data"]["live.cnf"],
@@ -237,7 +241,7 @@ fn mysql_itself_is_a_flavor_and_what_it_lacks_is_refused() {
         replica_exec_mode plugin_load plugin-load-add early-plugin-load plugin_dir init_file init_replica secure_file_priv mysqlx \
         innodb_directories innodb_undo_directory innodb_doublewrite innodb_redo_log_archive_dirs lower_case_table_names \
         caching_sha2_password_private_key_path daemonize initialize admin_address log_error general_log_file loose_read_only \
-        default_storage_engine disabled_storage_engines mandatory_roles authentication_policy log_slave_updates";
+        default_storage_engine disabled_storage_engines mandatory_roles authentication_policy log_slave_updates log_bin_trust_function_creators";
     for name in hostile.split_whitespace() {
         rows.push((with(json!({"configuration": {name: "x"}})), "cannot be set: it is not a setting of MySQL"));
     }
@@ -643,7 +647,7 @@ fn backups_are_made_on_schedule_on_demand_and_before_delete() {
         (json!({"backup": {"storageType": "Volume", "volume": {"path": "db"}}}), "claimName"),
         (json!({"restore": {"storageType": "GCS"}}), "restore: the path"),
         (json!({"import": {"host": "shop"}}), "import.passwordSecret.name is missing"),
-        (json!({"import": {"host": "shop"}, "flavor": "mysql"}), "only MariaDB"),
+        (json!({"import": {"host": "shop"}, "flavor": "mysql"}), "import.passwordSecret.name is missing"),
         (json!({"import": {"host": "shop"}, "initdbScripts": {"a.sql": "SELECT 1"}}), "must have no tables"),
     ] {
         let error = world().try_render(&values, &[]).unwrap_err();

@@ -129,7 +129,7 @@ async fn apply(member: &DatabaseMember, process: &Arc<Process>, wanted: &Wanted)
     let declared = &wanted.declared;
     let actual = look(&mut sql).await?;
     let mut problems = Vec::new();
-    if sql.flavor == Flavor::Mariadb && member.flags.administrator_password_file.is_some() {
+    if member.flags.administrator_password_file.is_some() {
         let admits = admit_import(&mut sql, &member.flags.administrator, declared.import).await?;
         problems.extend(run(member, process, &mut sql, &admits).await?.map(|why| format!("import: {why}")));
     }
@@ -183,14 +183,15 @@ async fn apply(member: &DatabaseMember, process: &Arc<Process>, wanted: &Wanted)
 /// Lets the administrator replay rows of another database's binary log, as long as an import is declared.
 async fn admit_import(sql: &mut Sql, administrator: &str, import: bool) -> Result<Vec<String>, SqlError> {
     let account = format!("'{administrator}'@'%'");
+    let privilege = sql.flavor.replays();
     let query = format!(
-        "SELECT 1 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'BINLOG REPLAY' AND GRANTEE = '{}'",
+        "SELECT 1 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = '{privilege}' AND GRANTEE = '{}'",
         account.replace('\'', "''")
     );
     let admits = !sql.rows(&query, SHORT).await?.is_empty();
     Ok(match (import, admits) {
-        (true, false) => vec![format!("GRANT BINLOG REPLAY ON *.* TO {account}")],
-        (false, true) => vec![format!("REVOKE BINLOG REPLAY ON *.* FROM {account}")],
+        (true, false) => vec![format!("GRANT {privilege} ON *.* TO {account}")],
+        (false, true) => vec![format!("REVOKE {privilege} ON *.* FROM {account}")],
         _ => Vec::new(),
     })
 }

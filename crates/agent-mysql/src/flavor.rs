@@ -109,6 +109,14 @@ impl Flavor {
         }
     }
 
+    /// The privilege to apply rows of a binary log.
+    pub fn replays(self) -> &'static str {
+        match self {
+            Self::Mariadb => "BINLOG REPLAY",
+            Self::Mysql => "REPLICATION_APPLIER",
+        }
+    }
+
     /// The most acknowledgements that a commit can wait for.
     pub fn most_acks(self) -> u32 {
         match self {

@@ -11,7 +11,7 @@ use tillerman_agent::store::Volume;
 const FOREVER: &str = "18446744073709551615";
 
 /// The settings that the guarantee needs of both databases.
-const NEEDS: [(&str, &str); 12] = [
+const NEEDS: [(&str, &str); 13] = [
     ("log-bin", "binlog"),
     ("relay-log", "relay"),
     ("binlog-format", "ROW"),
@@ -25,13 +25,13 @@ const NEEDS: [(&str, &str); 12] = [
     ("skip-grant-tables", "0"),
     ("innodb-force-recovery", "0"),
     ("innodb-doublewrite", "1"),
-];
-
-/// Those that it needs of MariaDB.
-const MARIADB: [(&str, &str); 15] = [
     // With rows in the log, a function has the same effect everywhere. Without this nobody could create one, or a
     // trigger: error 1419.
     ("log-bin-trust-function-creators", "1"),
+];
+
+/// Those that it needs of MariaDB.
+const MARIADB: [(&str, &str); 14] = [
     ("log-slave-updates", "1"),
     ("gtid-strict-mode", "1"),
     ("gtid-ignore-duplicates", "0"),

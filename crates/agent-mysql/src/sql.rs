@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mysql_async::prelude::{AsQuery, Queryable as _};
-use mysql_async::{Conn, Error, Opts, OptsBuilder, Row, SslOpts, Value};
+use mysql_async::{
+    BinlogStream, BinlogStreamRequest, Conn, Error, Opts, OptsBuilder, QueryResult, Row, SslOpts, TextProtocol, Value,
+};
 
 use tokio::time::error::Elapsed;
 
@@ -49,7 +51,7 @@ impl fmt::Debug for Address {
 }
 
 impl Address {
-    /// Connects to a database of MariaDB.
+    /// Connects. The version of the database says which one it is.
     pub async fn connect(&self, within: Duration) -> Result<Sql, SqlError> {
         let authorities = self
             .authorities
@@ -61,8 +63,13 @@ impl Address {
             .prefer_socket(false)
             .user(Some(self.user.clone()))
             .pass(Some(self.password.clone()))
+            .max_allowed_packet(Some(PACKET))
             .ssl_opts(authorities);
-        connect(options, Flavor::Mariadb, within).await
+        let mut sql = open(options, Flavor::Mariadb, within).await?;
+        let version = sql.rows("SELECT @@version AS version", within).await?;
+        sql.flavor = Flavor::of(&version.first().map(|row| row.text("version")).unwrap_or_default());
+        sql.run(sql.flavor.session(), within).await?;
+        Ok(sql)
     }
 }
 
@@ -118,8 +125,16 @@ impl Login {
     }
 }
 
+/// The largest packet that is received, in bytes: the most that a database can send. A row of a binary log can be larger than
+/// `max_allowed_packet` of its server.
+const PACKET: usize = 1 << 30;
+
 async fn connect(options: OptsBuilder, flavor: Flavor, within: Duration) -> Result<Sql, SqlError> {
-    let options = options.stmt_cache_size(0).init(vec![flavor.session()]);
+    open(options.init(vec![flavor.session()]), flavor, within).await
+}
+
+async fn open(options: OptsBuilder, flavor: Flavor, within: Duration) -> Result<Sql, SqlError> {
+    let options = options.stmt_cache_size(0);
     match tokio::time::timeout(within, Conn::new(Opts::from(options))).await {
         Ok(Ok(connection)) => Ok(Sql { connection: Some(connection), flavor }),
         Ok(Err(error)) => Err(of(&error)),
@@ -154,6 +169,20 @@ impl Sql {
         Ok(self.keep(connection, answer)?.is_some())
     }
 
+    /// Runs a query whose rows are read one by one, so that a table of any size fits. After an error the connection has to be dropped.
+    pub async fn stream(&mut self, query: impl AsQuery + 'static, within: Duration) -> Result<SqlRows<'_>, SqlError> {
+        let connection = self.connection.as_mut().ok_or(SqlError::Lost)?;
+        let answer = tokio::time::timeout(within, connection.query_iter(query)).await;
+        Ok(SqlRows(answer.map_err(|_| SqlError::Late)?.map_err(|error| of(&error))?))
+    }
+
+    /// Reads a binary log of MySQL from a position on, as a replica with this number.
+    pub async fn binary_log(mut self, server: u32, file: &str, position: u64) -> Result<BinlogStream, SqlError> {
+        let connection = self.connection.take().ok_or(SqlError::Lost)?;
+        let request = BinlogStreamRequest::new(server).with_filename(file.as_bytes()).with_pos(position);
+        connection.get_binlog_stream(request).await.map_err(|error| of(&error))
+    }
+
     /// A connection whose answer did not arrive cannot be used again.
     fn keep<T>(&mut self, connection: Conn, answer: Result<Result<T, Error>, Elapsed>) -> Result<T, SqlError> {
         let answer = answer.map_err(|_| SqlError::Late)?.map_err(|error| of(&error));
@@ -164,7 +193,19 @@ impl Sql {
     }
 }
 
-fn of(error: &Error) -> SqlError {
+/// The rows of a query.
+pub struct SqlRows<'a>(QueryResult<'a, 'static, TextProtocol>);
+
+impl SqlRows<'_> {
+    /// The next row; `None` after the last.
+    pub async fn next(&mut self, within: Duration) -> Result<Option<RowFields>, SqlError> {
+        let answer = tokio::time::timeout(within, self.0.next()).await;
+        Ok(answer.map_err(|_| SqlError::Late)?.map_err(|error| of(&error))?.map(RowFields))
+    }
+}
+
+/// What an error of the client says, without texts of the database.
+pub fn of(error: &Error) -> SqlError {
     if let Error::Server(error) = error {
         return SqlError::Server(error.code);
     }
@@ -179,9 +220,7 @@ pub struct RowFields(Row);
 impl RowFields {
     /// A field by its name; empty if there is no such field, or it is `NULL`.
     pub fn text(&self, name: &str) -> String {
-        let columns = self.0.columns_ref();
-        let at = columns.iter().position(|column| column.name_str().eq_ignore_ascii_case(name));
-        match at.and_then(|at| self.0.as_ref(at)) {
+        match self.at(name).and_then(|at| self.0.as_ref(at)) {
             Some(Value::Bytes(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
             None | Some(Value::NULL) => String::new(),
             Some(Value::Int(number)) => number.to_string(),
@@ -193,6 +232,19 @@ impl RowFields {
     /// The first field; empty if there is none.
     pub fn first(&self) -> String {
         self.0.columns_ref().first().map(|column| self.text(&column.name_str())).unwrap_or_default()
+    }
+
+    /// A field as the database sent it by its position from 0; `None` if there is no such field, or it is `NULL`.
+    pub fn bytes(&self, at: usize) -> Option<&[u8]> {
+        match self.0.as_ref(at) {
+            Some(Value::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The position of a field by its name.
+    pub fn at(&self, name: &str) -> Option<usize> {
+        self.0.columns_ref().iter().position(|column| column.name_str().eq_ignore_ascii_case(name))
     }
 
     /// A number by the name of its field; `None` if it is none.

@@ -1,4 +1,5 @@
-//! The copy: the statements of `mariadb-dump` go to the client of the cluster. All of it is of one moment, whose position its first lines name.
+//! The copy. All of it is of one moment. For MariaDB, the statements of `mariadb-dump` go to the client of the cluster, and their first lines
+//! name the position of that moment; for MySQL, see [`super::dump`].
 
 use std::borrow::Cow;
 use std::process::Stdio;
@@ -7,11 +8,14 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::time::{Instant, timeout};
 
+use super::dump::dump;
 use super::flags::Import;
+use super::moment::until;
 use super::programs::reaches;
-use super::record::{ImportPhase, enter, moves, name, say};
-use super::source::databases;
-use super::stream::{Mark, gtids, without_definer};
+use super::record::{ImportPhase, enter, hold, moves, name, release, say};
+use super::source::{Database, databases};
+use super::stream::{Mark, Writes, without_definer};
+use crate::flavor::Flavor;
 use crate::restore::runs;
 use crate::seed::{PART, STALLS};
 use crate::sql::{Address, Sql};
@@ -32,12 +36,57 @@ pub async fn copy(
 ) -> Result<(), String> {
     let said = |error: crate::sql::SqlError| error.to_string();
     let names = databases(from).await.map_err(said)?;
+    hold(to).await?;
     enter(to, ImportPhase::Copying).await.map_err(said)?;
     for database in &names {
         // An earlier attempt left it: the check has found no table of others in it.
         to.run(&format!("DROP DATABASE IF EXISTS {}", name(&database.name)), STALLS).await.map_err(said)?;
     }
-    let of: u64 = names.iter().map(|database| database.bytes).sum();
+    let mut progress = Progress::new(to, names.iter().map(|database| database.bytes).sum());
+    let (mark, writes) = match from.flavor {
+        Flavor::Mariadb => statements(import, source, target, from, &names, &mut progress).await?,
+        Flavor::Mysql => dump(source, target, &mut progress).await?,
+    };
+    to.run(moves(&mark, &writes), LATE).await.map_err(said)?;
+    enter(to, ImportPhase::Following).await.map_err(said)?;
+    release(to).await.map_err(said)
+}
+
+/// What the copy reports while it runs.
+pub struct Progress<'a> {
+    to: &'a mut Sql,
+    done: u64,
+    of: u64,
+    began: Instant,
+    reported: Instant,
+}
+
+impl<'a> Progress<'a> {
+    fn new(to: &'a mut Sql, of: u64) -> Self {
+        Self { to, done: 0, of, began: Instant::now(), reported: Instant::now() }
+    }
+
+    /// So many bytes more were copied.
+    pub async fn done(&mut self, bytes: usize) -> Result<(), String> {
+        self.done += bytes as u64;
+        if self.reported.elapsed() < REPORT {
+            return Ok(());
+        }
+        self.reported = Instant::now();
+        let text = progress(self.done, self.of, self.began.elapsed());
+        say(self.to, &text).await.map_err(|error| error.to_string())
+    }
+}
+
+/// Copies the databases of MariaDB.
+async fn statements(
+    import: &Import,
+    source: &Address,
+    target: &Address,
+    from: &mut Sql,
+    names: &[Database],
+    progress: &mut Progress<'_>,
+) -> Result<(Mark, Writes), String> {
     let mut dump = reaches(&import.dump, source);
     dump.args(["--single-transaction", "--master-data=2", "--routines", "--triggers", "--hex-blob", "--skip-events"]);
     dump.args(["--skip-dump-date", "--max-allowed-packet=1G", "--databases"])
@@ -54,8 +103,7 @@ pub async fn copy(
         return Err("a program of the copy has no output".to_owned());
     };
     let mut output = BufReader::with_capacity(PART, output);
-    let (mut head, mut line, mut done, began) = (Vec::new(), Vec::new(), 0_u64, Instant::now());
-    let mut reported = began;
+    let (mut head, mut line) = (Vec::new(), Vec::new());
     let passed: Result<(), String> = async {
         loop {
             line.clear();
@@ -72,11 +120,7 @@ pub async fn copy(
                 if line.starts_with(b"INSERT INTO ") { Cow::Borrowed(line.as_slice()) } else { without_definer(&line) };
             let written = timeout(STALLS, input.write_all(&text)).await.map_err(|_| "the cluster takes nothing")?;
             written.map_err(|error| error.to_string())?;
-            done += line.len() as u64;
-            if reported.elapsed() >= REPORT {
-                reported = Instant::now();
-                say(to, &progress(done, of, began.elapsed())).await.map_err(said)?;
-            }
+            progress.done(line.len()).await?;
         }
         input.shutdown().await.map_err(|error| error.to_string())
     }
@@ -93,15 +137,8 @@ pub async fn copy(
         return Err(format!("mariadb-dump failed ({status}); see the log of the import"));
     }
     let (file, position) = position(&String::from_utf8_lossy(&head)).ok_or("the copy does not have its position")?;
-    let query = format!("SELECT BINLOG_GTID_POS('{}', {position}) AS position", super::record::quoted(&file));
-    let rows = from.rows(&query, LATE).await.map_err(said)?;
-    let known = rows
-        .first()
-        .and_then(|row| gtids(&row.text("position")))
-        .ok_or("the source does not know the position of the copy")?;
-    let mark = Mark { file, position, gtid: (0, 0) };
-    to.run(moves(&mark, &known), LATE).await.map_err(said)?;
-    enter(to, ImportPhase::Following).await.map_err(said)
+    let writes = until(from, &file, position).await?;
+    Ok((Mark { file, position, gtid: (0, 0) }, writes))
 }
 
 fn progress(done: u64, of: u64, within: Duration) -> String {

@@ -8,7 +8,7 @@ use clap::Parser;
 use crate::keeper::secret;
 use crate::sql::Address;
 
-/// Brings the data of a running MariaDB into a cluster: copies it, follows its writes, compares both, and on request ends the writes there.
+/// Brings the data of a running MariaDB or MySQL into a cluster: copies it, follows its writes, compares both, and on request ends the writes there.
 /// Killed at any moment it continues, or begins the copy again.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "tillerman-agent import", version)]
@@ -58,13 +58,13 @@ pub struct Import {
     /// The file that is created when the data is the cluster's
     #[arg(long, default_value = "/tmp/imported")]
     pub done: PathBuf,
-    /// The program that copies the data as statements
+    /// The program of MariaDB that copies the data as statements
     #[arg(long, default_value = "mariadb-dump")]
     pub dump: PathBuf,
-    /// The program that reads binary logs
+    /// The program of MariaDB that reads binary logs
     #[arg(long, default_value = "mariadb-binlog")]
     pub binlog: PathBuf,
-    /// The program that runs statements
+    /// The program of MariaDB that runs statements
     #[arg(long, default_value = "mariadb")]
     pub client: PathBuf,
 }

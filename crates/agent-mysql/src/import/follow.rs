@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, ChildStdout};
+use tokio::process::Child;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
-use super::ANSWER;
 use super::flags::Import;
+use super::moment::ISOLATION;
 use super::programs::reaches;
-use super::record::{self, Record, STORE, begins, moves};
-use super::stream::{Gtids, Mark, Reader, Step, behind, words};
+use super::record::{self, Record, begins, hold, moves};
+use super::stream::{Mark, Reader, Step, Steps, Writes, steps, words};
+use super::{ANSWER, events};
+use crate::flavor::Flavor;
 use crate::sql::{Address, Sql, SqlError};
 
 /// How many transactions of the source are one of the cluster at most.
@@ -24,12 +26,13 @@ const STATEMENT: Duration = Duration::from_secs(24 * 3600);
 /// The pause between two looks whether a stop is wanted, while the source writes nothing.
 const LOOK: Duration = Duration::from_millis(50);
 /// `ER_TABLE_EXISTS_ERROR` and the like: what a statement that was already done says when it runs again.
-const ALREADY: [u16; 12] = [1007, 1008, 1050, 1051, 1060, 1061, 1091, 1304, 1305, 1359, 1360, 4092];
+const ALREADY: [u16; 18] =
+    [1007, 1008, 1050, 1051, 1054, 1060, 1061, 1091, 1146, 1304, 1305, 1359, 1360, 1826, 3821, 3822, 3940, 4092];
 
 /// A moment at which the cluster has exactly these writes. The follower begins a snapshot then, and continues.
 pub struct Stop {
     /// The writes.
-    pub at: Gtids,
+    pub at: Writes,
     /// Takes the snapshot.
     pub reached: oneshot::Sender<Sql>,
 }
@@ -38,7 +41,7 @@ pub struct Stop {
 #[derive(Clone)]
 pub struct Follower {
     /// The writes of the source that the cluster has.
-    pub applied: watch::Sender<Gtids>,
+    pub applied: watch::Sender<Writes>,
     /// Held between two transactions: no write of the source is applied meanwhile.
     pub stop: Arc<Mutex<Option<Stop>>>,
 }
@@ -46,7 +49,7 @@ pub struct Follower {
 impl Follower {
     /// Begins with what the record has.
     pub fn new(record: &Record) -> Self {
-        Self { applied: watch::Sender::new(record.gtids.clone()), stop: Arc::default() }
+        Self { applied: watch::Sender::new(record.writes.clone()), stop: Arc::default() }
     }
 
     /// Applies the writes of the source until a side fails, which the error says.
@@ -60,19 +63,21 @@ impl Follower {
         let said = |error: SqlError| format!("the cluster: {error}");
         let mut sql = target.connect(ANSWER).await.map_err(said)?;
         // The session of a follower that was killed may still commit: the record is right when it has ended.
-        let alone = sql.rows("SELECT GET_LOCK('tillerman.import', 60) AS held", STORE * 2).await.map_err(said)?;
-        if alone.first().and_then(|row| row.number("held")) != Some(1) {
-            return Err("another import follows the source".to_owned());
-        }
+        hold(&mut sql).await?;
         let record = record::read(&mut sql, &record.source).await.map_err(said)?;
-        self.applied.send_replace(record.gtids.clone());
-        let (mut child, output) = start(import, source, &record)?;
-        let (steps, mut receiver) = mpsc::channel(4096);
-        let reader = tokio::spawn(read(output, Reader::new(&record.file), steps));
+        self.applied.send_replace(record.writes.clone());
+        let (steps, mut receiver) = steps();
+        let server = server_id()?;
+        let reader = match sql.flavor {
+            Flavor::Mariadb => {
+                tokio::spawn(read(start(import, source, &record, server)?, Reader::new(&record.file), steps))
+            }
+            Flavor::Mysql => tokio::spawn(events::read(source.clone(), server, record.clone(), steps)),
+        };
         let mut session = Session {
             sql,
             target,
-            gtids: record.gtids,
+            writes: record.writes,
             ended: None,
             opened: false,
             count: 0,
@@ -83,7 +88,8 @@ impl Follower {
             words: String::new(),
         };
         let applied = loop {
-            let step = match receiver.try_recv() {
+            // What is held of the room for steps is given back after the step.
+            let (step, _room) = match receiver.try_recv() {
                 Ok(step) => step,
                 Err(mpsc::error::TryRecvError::Disconnected) => break Ok(()),
                 Err(mpsc::error::TryRecvError::Empty) => match tokio::time::timeout(LOOK, receiver.recv()).await {
@@ -105,8 +111,7 @@ impl Follower {
             return Err(format!("the cluster does not take a write of the source ({}): {error}", session.words));
         }
         reader.await.map_err(|error| error.to_string())??;
-        let status = child.wait().await.map_err(|error| error.to_string())?;
-        Err(format!("the source ended the stream of its binary log ({status}); see the log of the import"))
+        Err("the source ended the stream of its binary log".to_owned())
     }
 
     async fn take(&self, session: &mut Session<'_>, step: Step) -> Result<(), SqlError> {
@@ -166,23 +171,24 @@ impl Follower {
     /// Commits the transactions of the source that have ended.
     async fn commit(&self, session: &mut Session<'_>) -> Result<(), SqlError> {
         let Some(mark) = session.ended.take() else { return Ok(()) };
-        session.add(moves(&mark, &session.gtids).as_bytes()).await?;
+        session.add(moves(&mark, &session.writes).as_bytes()).await?;
         if std::mem::take(&mut session.opened) {
             session.add(b"COMMIT").await?;
         }
         session.count = 0;
-        self.applied.send_replace(session.gtids.clone());
+        self.applied.send_replace(session.writes.clone());
         Ok(())
     }
 
     /// Between two transactions: waits while it is held, and begins the snapshot that is wanted here.
     async fn pause(&self, session: &mut Session<'_>) -> Result<(), SqlError> {
         let mut stop = self.stop.lock().await;
-        if stop.as_ref().is_none_or(|stop| behind(&session.gtids, &stop.at) > 0) {
+        if stop.as_ref().is_none_or(|stop| session.writes.behind(&stop.at) > 0) {
             return Ok(());
         }
         self.commit(session).await?;
         let mut snapshot = session.target.connect(ANSWER).await?;
+        snapshot.run(ISOLATION, ANSWER).await?;
         snapshot.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", ANSWER).await?;
         if let Some(stop) = stop.take() {
             let _ = stop.reached.send(snapshot);
@@ -196,7 +202,7 @@ struct Session<'a> {
     sql: Sql,
     target: &'a Address,
     /// The writes of the source that are applied, also those that are not committed yet.
-    gtids: Gtids,
+    writes: Writes,
     /// The end of the last transaction of the source that is applied and not committed.
     ended: Option<Mark>,
     /// Whether a transaction of the cluster is open.
@@ -256,43 +262,46 @@ impl Session<'_> {
 
     /// A transaction of the source has ended.
     fn passes(&mut self, mark: Mark) {
-        let number = self.gtids.entry(mark.gtid.0).or_default();
-        *number = (*number).max(mark.gtid.1);
+        self.writes.pass(&mark);
         self.ended = Some(mark);
         self.count += 1;
         self.may_be_done = false;
     }
 }
 
-/// Starts the program that reads the binary log from where the record ends, and does not stop.
-fn start(import: &Import, source: &Address, record: &Record) -> Result<(Child, ChildStdout), String> {
+/// The number of a replica. The source ends the stream of another replica that has the same number.
+fn server_id() -> Result<u32, String> {
     let mut random = [0; 4];
     getrandom::fill(&mut random).map_err(|error| error.to_string())?;
-    // The source ends the stream of another replica that has the same number.
-    let server = u32::from_ne_bytes(random) | 1 << 31;
+    Ok(u32::from_ne_bytes(random) | 1 << 31)
+}
+
+/// Starts the program that reads the binary log from where the record ends, and does not stop.
+fn start(import: &Import, source: &Address, record: &Record, server: u32) -> Result<Child, String> {
     let mut command = reaches(&import.binlog, source);
     command.args(["--read-from-remote-server", "--stop-never", "--skip-annotate-row-events"]);
     command
         .arg(format!("--stop-never-slave-server-id={server}"))
         .arg(format!("--start-position={}", record.position.max(4)));
-    let mut child = command
+    command
         .arg(&record.file)
         .stdin(Stdio::null())
         .spawn()
-        .map_err(|error| format!("mariadb-binlog cannot be started: {error}"))?;
-    let output = child.stdout.take().ok_or("mariadb-binlog has no output")?;
-    Ok((child, output))
+        .map_err(|error| format!("mariadb-binlog cannot be started: {error}"))
 }
 
-async fn read(output: ChildStdout, mut reader: Reader, steps: mpsc::Sender<Step>) -> Result<(), String> {
+/// Reads what the program prints. The error is a sentence.
+async fn read(mut child: Child, mut reader: Reader, steps: Steps) -> Result<(), String> {
+    let output = child.stdout.take().ok_or("mariadb-binlog has no output")?;
     let (mut output, mut line) = (BufReader::with_capacity(1 << 20, output), Vec::new());
     while output.read_until(b'\n', &mut line).await.map_err(|error| error.to_string())? > 0 {
         if let Some(step) = reader.line(&line)?
-            && steps.send(step).await.is_err()
+            && !steps.send(step).await
         {
-            break;
+            return Ok(());
         }
         line.clear();
     }
-    Ok(())
+    let status = child.wait().await.map_err(|error| error.to_string())?;
+    Err(format!("the source ended the stream of its binary log ({status}); see the log of the import"))
 }

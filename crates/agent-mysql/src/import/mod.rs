@@ -1,16 +1,20 @@
-//! Brings a running MariaDB into a cluster: checks it, copies it, follows its writes, compares both, and on request ends the writes there.
+//! Brings a running MariaDB or MySQL into a cluster: checks it, copies it, follows its writes, compares both, and on request ends the writes there.
 //!
 //! It runs in a pod of its own, and changes nothing at the source before the cut-over. Rows of the source become ordinary writes of the
 //! cluster's primary, so that replication, acknowledgements and fail-overs of the cluster are as always.
 //!
-//! - [`flags`]: the command line. [`source`]: the check. [`mod@copy`]: the copy.
-//! - [`stream`], [`follow`]: the writes after it. [`verify`]: the comparison.
+//! - [`flags`]: the command line. [`source`]: the check. [`moment`]: positions and snapshots. [`mod@copy`], [`mod@dump`]: the copy.
+//! - [`stream`], [`events`], [`follow`]: the writes after it. [`verify`]: the comparison.
 //! - [`accounts`]: accounts and events. [`record`]: how far it is. [`programs`]: the programs of MariaDB.
 
 pub mod accounts;
 pub mod copy;
+pub mod dump;
+pub mod events;
 pub mod flags;
 pub mod follow;
+pub mod json;
+pub mod moment;
 pub mod programs;
 pub mod record;
 pub mod source;
@@ -23,14 +27,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::flavor::Flavor;
 use crate::sql::{Address, Sql, SqlError};
 use accounts::{take_accounts, take_events};
 use copy::copy;
 use flags::Import;
 use follow::{Follower, Stop};
+use moment::{snapshot, written};
 use record::{ImportPhase, close, finish, read, say};
 use source::check;
-use stream::{Gtids, behind, gtids};
+use stream::Writes;
 use verify::{Verified, compare};
 
 /// How long a side has for a connection or a short answer.
@@ -183,14 +189,6 @@ async fn attempt(import: &Import, source: &Address, target: &Address) -> Result<
     }
 }
 
-/// The writes of the source.
-async fn written(from: &mut Sql) -> Result<Gtids, String> {
-    let rows = from.rows("SELECT @@GLOBAL.gtid_binlog_pos AS position", ANSWER).await.map_err(of_source)?;
-    rows.first()
-        .and_then(|row| gtids(&row.text("position")))
-        .ok_or_else(|| "the source does not report a position".to_owned())
-}
-
 /// An import that follows its source.
 struct Work<'a> {
     import: &'a Import,
@@ -207,13 +205,15 @@ struct Work<'a> {
 async fn steer(work: Work<'_>) -> Result<(), String> {
     let Work { import, source, follower, from, to, .. } = work;
     let (mut verified, mut began) = (None::<Verified>, None::<Instant>);
-    let (mut said, mut at, mut before) = (String::new(), None::<Instant>, None::<Gtids>);
+    let (mut said, mut at, mut before) = (String::new(), None::<Instant>, None::<Writes>);
     loop {
         // The follower cannot continue while what it has applied is borrowed, so the answer comes first.
         let now = written(from).await?;
-        let left = behind(&follower.applied.borrow(), &now);
-        let few = FEW.max(10 * before.replace(now.clone()).map_or(0, |before| behind(&before, &now)));
-        let mut message = format!("follows the source, {left} writes behind");
+        let left = follower.applied.borrow().behind(&now);
+        let (unit, small) = now.unit();
+        let few =
+            (FEW * small).max(before.replace(now.clone()).map_or(0, |before| before.behind(&now).saturating_mul(10)));
+        let mut message = format!("follows the source, {left} {unit} behind");
         if let Some(Verified { tables, rows, .. }) = &verified {
             message = format!("{message}; {tables} tables with {rows} rows were compared and are equal");
             // What is left is the pause of the writes.
@@ -226,7 +226,7 @@ async fn steer(work: Work<'_>) -> Result<(), String> {
             say(to, &message).await.map_err(of_cluster)?;
             (said, at) = (message, Some(Instant::now()));
         }
-        if verified.is_none() && left <= NEAR {
+        if verified.is_none() && left <= NEAR * small {
             say(to, "compares the tables with those of the source").await.map_err(of_cluster)?;
             let compared = verify(source, follower).await?;
             if !compared.differ.is_empty() {
@@ -241,26 +241,15 @@ async fn steer(work: Work<'_>) -> Result<(), String> {
 
 /// Compares two snapshots with the same writes, while both sides take more.
 async fn verify(source: &Address, follower: &Follower) -> Result<Verified, String> {
-    let mut snapshot = reach(source).await?;
+    let mut there = reach(source).await?;
     let (reached, receiver) = oneshot::channel();
     let mut stop = follower.stop.lock().await;
     // No write is applied now, so none is applied that the snapshot lacks.
-    snapshot.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", ANSWER).await.map_err(of_source)?;
-    let status = snapshot.rows("SHOW STATUS LIKE 'binlog_snapshot_%'", ANSWER).await.map_err(of_source)?;
-    let of = |name: &str| {
-        let row = status.iter().find(|row| row.text("Variable_name").eq_ignore_ascii_case(name));
-        row.map(|row| row.text("Value")).unwrap_or_default()
-    };
-    let (file, position) = (of("binlog_snapshot_file"), of("binlog_snapshot_position"));
-    let position: u64 = position.parse().map_err(|_| "the source does not report the position of a snapshot")?;
-    let query = format!("SELECT BINLOG_GTID_POS('{}', {position}) AS position", record::quoted(&file));
-    let rows = snapshot.rows(&query, DRAINS).await.map_err(of_source)?;
-    let at =
-        rows.first().and_then(|row| gtids(&row.text("position"))).ok_or("the source does not know its position")?;
+    let (_, at) = snapshot(&mut there).await?;
     *stop = Some(Stop { at, reached });
     drop(stop);
     let mut here = receiver.await.map_err(|_| "the follower has ended")?;
-    compare(&mut snapshot, &mut here).await.map_err(|error| format!("the comparison: {error}"))
+    compare(&mut there, &mut here).await.map_err(|error| format!("the comparison: {error}"))
 }
 
 /// Ends the writes at the source, and makes the data the cluster's. If that fails before, the source takes writes again.
@@ -301,7 +290,7 @@ async fn cut_over(work: Work<'_>) -> Result<(), String> {
     finish(to, &message).await.map_err(of_cluster)?;
     let _ = lock.run("UNLOCK TABLES", ANSWER).await;
     sleep(LOOK).await;
-    if written(from).await.is_ok_and(|now| behind(&last, &now) > 0) {
+    if written(from).await.is_ok_and(|now| last.behind(&now) > 0) {
         message +=
             "; an account that read_only does not stop has written to the source since, and the cluster lacks this";
     }
@@ -312,7 +301,11 @@ async fn cut_over(work: Work<'_>) -> Result<(), String> {
 
 /// The settings that a cut-over changes, as [`record::Record::closed`] has them.
 async fn settings(from: &mut Sql) -> Result<String, SqlError> {
-    let rows = from.rows("SELECT @@GLOBAL.read_only AS closed, @@GLOBAL.event_scheduler AS events", ANSWER).await?;
+    let closed = match from.flavor {
+        Flavor::Mariadb => "@@GLOBAL.read_only",
+        Flavor::Mysql => "@@GLOBAL.read_only + @@GLOBAL.super_read_only",
+    };
+    let rows = from.rows(format!("SELECT {closed} AS closed, @@GLOBAL.event_scheduler AS events"), ANSWER).await?;
     Ok(rows.first().map(|row| format!("{},{}", row.text("closed"), row.text("events"))).unwrap_or_default())
 }
 
@@ -324,17 +317,17 @@ async fn drain(
     follower: &Follower,
     lock: &mut Sql,
     settings: &str,
-) -> Result<Gtids, String> {
+) -> Result<Writes, String> {
     let said = |error: SqlError| format!("it does not end its writes: {error}");
     lock.run("SET SESSION lock_wait_timeout = 5", ANSWER).await.map_err(said)?;
     if settings.ends_with(",ON") {
         lock.run("SET GLOBAL event_scheduler = OFF", CLOSES).await.map_err(said)?;
     }
-    lock.run("SET GLOBAL read_only = ON", CLOSES).await.map_err(said)?;
+    lock.run(lock.flavor.closes(), CLOSES).await.map_err(said)?;
     lock.run("FLUSH TABLES WITH READ LOCK", CLOSES).await.map_err(said)?;
     let last = written(lock).await?;
     let mut applied = follower.applied.subscribe();
-    let drained = timeout(DRAINS, applied.wait_for(|applied| behind(applied, &last) == 0)).await;
+    let drained = timeout(DRAINS, applied.wait_for(|applied| applied.behind(&last) == 0)).await;
     drained.map_err(|_| "the cluster is too slow")?.map_err(|error| error.to_string())?;
     take_events(import, source, target, lock).await?;
     Ok(last)
@@ -343,8 +336,10 @@ async fn drain(
 /// Lets the source take writes again.
 async fn open(from: &mut Sql, settings: &str) -> Result<(), SqlError> {
     let (closed, events) = settings.split_once(',').unwrap_or_default();
-    if closed == "0" {
-        from.run("SET GLOBAL read_only = OFF", CLOSES).await?;
+    match (closed, from.flavor) {
+        ("0", _) => from.run("SET GLOBAL read_only = OFF", CLOSES).await?,
+        ("1", Flavor::Mysql) => from.run("SET GLOBAL super_read_only = OFF", CLOSES).await?,
+        _ => {}
     }
     if events == "ON" {
         from.run("SET GLOBAL event_scheduler = ON", CLOSES).await?;

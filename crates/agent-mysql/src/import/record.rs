@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::stream::{Gtids, Mark, gtids};
+use super::stream::{Mark, Writes};
+use crate::flavor::Flavor;
 use crate::sql::{Sql, SqlError};
 
 /// How long a statement of the record has. A commit waits for a replica, and a fail-over can come between.
@@ -48,10 +49,11 @@ pub struct Record {
     /// The position in that binary log.
     pub position: u64,
     /// The writes of the source that the cluster has.
-    pub gtids: Gtids,
+    pub writes: Writes,
     /// The end of the statement that commits by itself, and that was begun last: after a kill it may have been done. 0: none.
     pub begun: u64,
-    /// The settings of the source before its writes were ended, as `READ_ONLY,EVENT_SCHEDULER`. Empty: they were not ended.
+    /// The settings of the source before its writes were ended, as `READ_ONLY,EVENT_SCHEDULER`, where the first is 2 if MySQL was
+    /// `super_read_only`. Empty: they were not ended.
     pub closed: String,
 }
 
@@ -72,7 +74,11 @@ pub async fn read(sql: &mut Sql, source: &str) -> Result<Record, SqlError> {
             source: row.text("source"),
             file: row.text("file"),
             position: row.number("position").unwrap_or_default(),
-            gtids: gtids(&row.text("gtids")).unwrap_or_default(),
+            writes: match sql.flavor {
+                Flavor::Mariadb => Writes::domains(&row.text("gtids")),
+                Flavor::Mysql => Writes::log(&row.text("file"), row.number("position").unwrap_or_default()),
+            }
+            .unwrap_or(Writes::none(sql.flavor)),
             begun: row.number("begun").unwrap_or_default(),
             closed: row.text("closed"),
         });
@@ -83,13 +89,28 @@ pub async fn read(sql: &mut Sql, source: &str) -> Result<Record, SqlError> {
     }
 }
 
+/// Waits until no other import changes the cluster. The session holds this until it ends, or calls [`release`]. The error is a sentence.
+pub async fn hold(sql: &mut Sql) -> Result<(), String> {
+    let held = sql.rows("SELECT GET_LOCK('tillerman.import', 60) AS held", STORE * 2).await;
+    let held = held.map_err(|error| format!("the cluster: {error}"))?;
+    match held.first().and_then(|row| row.number("held")) {
+        Some(1) => Ok(()),
+        _ => Err("another import changes the cluster".to_owned()),
+    }
+}
+
+/// Ends what [`hold`] began.
+pub async fn release(sql: &mut Sql) -> Result<(), SqlError> {
+    sql.run("DO RELEASE_LOCK('tillerman.import')", STORE).await
+}
+
 /// The statement that records the end of a transaction.
-pub fn moves(mark: &Mark, gtids: &Gtids) -> String {
+pub fn moves(mark: &Mark, writes: &Writes) -> String {
     let Mark { file, position, .. } = mark;
     format!(
         "UPDATE tillerman.import SET file = '{}', position = {position}, gtids = '{}', begun = 0 WHERE id = 1",
         quoted(file),
-        text(gtids)
+        text(writes)
     )
 }
 
@@ -119,10 +140,11 @@ pub async fn say(sql: &mut Sql, message: &str) -> Result<(), SqlError> {
     sql.run(&format!("UPDATE tillerman.import SET message = '{}' WHERE id = 1", brief(message)), STORE).await
 }
 
-/// A position as text. The server's number is not needed to compare, and is 0.
-pub fn text(gtids: &Gtids) -> String {
+/// The GTIDs of a position as text. The server's number is not needed to compare, and is 0.
+pub fn text(writes: &Writes) -> String {
+    let Writes::Domains(domains) = writes else { return String::new() };
     let one = |(domain, number): (&u32, &u64)| format!("{domain}-0-{number}");
-    gtids.iter().map(one).collect::<Vec<_>>().join(",")
+    domains.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
 /// What fits into the column, within single quotes.

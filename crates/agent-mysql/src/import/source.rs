@@ -5,14 +5,30 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::record::quoted;
-use super::verify::hidden;
+use crate::flavor::Flavor;
 use crate::seed::series;
 use crate::sql::{RowFields, Sql, SqlError};
 
 /// Databases that are not of clients.
 pub const HIDDEN: [&str; 5] = ["mysql", "information_schema", "performance_schema", "sys", "tillerman"];
-/// The oldest series of MariaDB that is tested.
-const OLDEST: (u32, u32) = (10, 5);
+/// Whether a database is the server's or the agent's. Names without case are equal in a database with `lower_case_table_names`.
+pub fn is_hidden(name: &str) -> bool {
+    HIDDEN.iter().any(|hidden| hidden.eq_ignore_ascii_case(name))
+}
+
+/// A list of databases as conditions of SQL.
+pub fn hidden() -> String {
+    HIDDEN.map(|name| format!("'{name}'")).join(", ")
+}
+
+/// The oldest series that is taken.
+fn oldest(flavor: Flavor) -> (u32, u32) {
+    match flavor {
+        Flavor::Mariadb => (10, 5),
+        Flavor::Mysql => (8, 0),
+    }
+}
+
 /// The shortest time for which the source should keep its binary log, in seconds.
 const KEEPS: u64 = 24 * 3600;
 /// Bytes per second, for the estimate of the time. It was measured on two slow cores.
@@ -24,6 +40,10 @@ const LATE: Duration = Duration::from_secs(60);
 pub struct Database {
     /// Its name.
     pub name: String,
+    /// Its character set.
+    pub charset: String,
+    /// Its collation.
+    pub collation: String,
     /// The bytes of its tables, about.
     pub bytes: u64,
 }
@@ -31,15 +51,20 @@ pub struct Database {
 /// The databases of clients.
 pub async fn databases(sql: &mut Sql) -> Result<Vec<Database>, SqlError> {
     let query = format!(
-        "SELECT s.SCHEMA_NAME AS name, COALESCE(SUM(t.DATA_LENGTH), 0) AS bytes FROM information_schema.SCHEMATA s \
-         LEFT JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = s.SCHEMA_NAME WHERE s.SCHEMA_NAME NOT IN ({}) GROUP BY s.SCHEMA_NAME \
-         ORDER BY s.SCHEMA_NAME",
+        "SELECT s.SCHEMA_NAME AS name, s.DEFAULT_CHARACTER_SET_NAME AS charset, s.DEFAULT_COLLATION_NAME AS collation, \
+         COALESCE(SUM(t.DATA_LENGTH), 0) AS bytes FROM information_schema.SCHEMATA s \
+         LEFT JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = s.SCHEMA_NAME WHERE s.SCHEMA_NAME NOT IN ({}) GROUP BY 1, 2, 3 ORDER BY 1",
         hidden()
     );
     let rows = sql.rows(&query, LATE).await?;
     Ok(rows
         .iter()
-        .map(|row| Database { name: row.text("name"), bytes: row.number("bytes").unwrap_or_default() })
+        .map(|row| Database {
+            name: row.text("name"),
+            charset: row.text("charset"),
+            collation: row.text("collation"),
+            bytes: row.number("bytes").unwrap_or_default(),
+        })
         .collect())
 }
 
@@ -60,16 +85,29 @@ pub struct Findings {
 /// Checks the source, and whether the cluster can take its data. With `begun`, an earlier attempt has begun to copy it.
 pub async fn check(source: &mut Sql, cluster: &mut Sql, begun: bool) -> Result<Findings, SqlError> {
     let mut found = Findings::default();
-    let settings = "SELECT @@version AS version, @@log_bin AS log_bin, @@binlog_format AS format, @@binlog_row_image AS image, \
-                    ROUND(@@expire_logs_days * 86400) AS kept, @@log_slave_updates AS passes_on, @@sql_mode AS mode, \
-                    @@character_set_server AS charset, @@collation_server AS collation, @@lower_case_table_names AS lower, \
-                    @@event_scheduler AS events";
-    let there = one(source.rows(settings, LATE).await?);
-    let here = one(cluster.rows(settings, LATE).await?);
+    if source.flavor != cluster.flavor {
+        let (its, own) = (source.flavor.name(), cluster.flavor.name());
+        found.problems.push(format!(
+            "the source is {its} and the cluster {own}: import it into a cluster with spec.flavor: {}",
+            source.flavor
+        ));
+        return Ok(found);
+    }
+    let (kept, replicas) = match source.flavor {
+        Flavor::Mariadb => ("ROUND(@@expire_logs_days * 86400)", "SHOW ALL SLAVES STATUS"),
+        Flavor::Mysql => ("@@binlog_expire_logs_seconds", "SHOW REPLICA STATUS"),
+    };
+    let settings = format!(
+        "SELECT @@version AS version, @@log_bin AS log_bin, @@binlog_format AS format, @@binlog_row_image AS image, {kept} AS kept, \
+         @@log_slave_updates AS passes_on, @@sql_mode AS mode, @@character_set_server AS charset, @@collation_server AS collation, \
+         @@lower_case_table_names AS lower, @@event_scheduler AS events"
+    );
+    let there = one(source.rows(&settings, LATE).await?);
+    let here = one(cluster.rows(&settings, LATE).await?);
     let (Some(there), Some(here)) = (there, here) else { return Err(SqlError::Lost) };
-    settings_of(&there, &here, &mut found);
+    settings_of(source.flavor, &there, &here, &mut found);
     privileges(source, &there, &mut found).await?;
-    let replicas = source.rows("SHOW ALL SLAVES STATUS", LATE).await;
+    let replicas = source.rows(replicas, LATE).await;
     if replicas.is_ok_and(|rows| !rows.is_empty()) && there.number("passes_on") == Some(0) {
         found.problems.push("the source is a replica, and its binary log lacks what it receives: set log_slave_updates in its configuration".to_owned());
     }
@@ -95,14 +133,12 @@ fn one(rows: Vec<RowFields>) -> Option<RowFields> {
     rows.into_iter().next()
 }
 
-fn settings_of(there: &RowFields, here: &RowFields, found: &mut Findings) {
+fn settings_of(flavor: Flavor, there: &RowFields, here: &RowFields, found: &mut Findings) {
     let version = there.text("version");
+    let (major, minor) = oldest(flavor);
     match (series(&version), series(&here.text("version"))) {
-        _ if !version.contains("MariaDB") => {
-            found.problems.push(format!("the source is MySQL {version}: only MariaDB can be imported"));
-        }
-        (Some(its), _) if its < OLDEST => {
-            found.problems.push(format!("the source has version {version}: upgrade it to 10.5 or newer"));
+        (Some(its), _) if its < (major, minor) => {
+            found.problems.push(format!("the source has version {version}: upgrade it to {major}.{minor} or newer"));
         }
         (Some(its), Some(own)) if its > own => found.problems.push(format!(
             "the source has version {version}, which is newer than {} of the cluster: set spec.version of the cluster",
@@ -152,15 +188,21 @@ fn settings_of(there: &RowFields, here: &RowFields, found: &mut Findings) {
 /// A privilege that an import needs, others that have it, and its reason.
 type Needed = (&'static str, &'static [&'static str], &'static str);
 
-const NEEDED: [Needed; 8] = [
+const NEEDED: [Needed; 6] = [
     ("SELECT", &[], "to copy tables"),
     ("SHOW VIEW", &[], "to copy views"),
     ("TRIGGER", &[], "to copy triggers"),
     ("EVENT", &[], "to copy events"),
-    ("PROCESS", &[], "to copy tablespaces"),
     ("RELOAD", &[], "to end writes at the cut-over"),
     ("REPLICATION SLAVE", &[], "to follow writes"),
+];
+const OF_MARIADB: [Needed; 2] = [
+    ("PROCESS", &[], "to copy tablespaces"),
     ("BINLOG MONITOR", &["REPLICATION CLIENT", "SUPER"], "to know the position of the binary log"),
+];
+const OF_MYSQL: [Needed; 2] = [
+    ("REPLICATION CLIENT", &["SUPER"], "to know the position of the binary log"),
+    ("SYSTEM_VARIABLES_ADMIN", &["SUPER"], "to end writes at the cut-over"),
 ];
 /// To end writes. Since 10.11 `SUPER` does not have it.
 const CLOSES: Needed = ("READ_ONLY ADMIN", &["READ ONLY ADMIN"], "to end writes at the cut-over");
@@ -171,9 +213,15 @@ const STOPS_EVENTS: Needed = ("SUPER", &[], "to stop events at the cut-over");
 async fn privileges(source: &mut Sql, settings: &RowFields, found: &mut Findings) -> Result<(), SqlError> {
     let grants: Vec<String> = source.rows("SHOW GRANTS", LATE).await?.iter().map(RowFields::first).collect();
     let mut needed = NEEDED.to_vec();
-    needed.push(if series(&settings.text("version")) < Some((10, 11)) { CLOSES_BEFORE_10_11 } else { CLOSES });
-    if settings.text("events") == "ON" {
-        needed.push(STOPS_EVENTS);
+    match source.flavor {
+        Flavor::Mariadb => {
+            needed.extend(OF_MARIADB);
+            needed.push(if series(&settings.text("version")) < Some((10, 11)) { CLOSES_BEFORE_10_11 } else { CLOSES });
+            if settings.text("events") == "ON" {
+                needed.push(STOPS_EVENTS);
+            }
+        }
+        Flavor::Mysql => needed.extend(OF_MYSQL),
     }
     let missing = missing(&grants, &needed);
     if missing.is_empty() {
@@ -221,7 +269,12 @@ async fn tables(source: &mut Sql, found: &mut Findings) -> Result<(), SqlError> 
         let table = format!("{}.{}", row.text("folder"), row.text("name"));
         found.notes.push(format!("the table {table} has no primary key: each change of a row reads the whole table"));
     }
-    let query = "SELECT User AS user, Host AS host, plugin FROM mysql.user WHERE plugin NOT IN ('', 'mysql_native_password', 'ed25519', 'unix_socket') LIMIT 20";
+    let plugins = match source.flavor {
+        Flavor::Mariadb => "'', 'mysql_native_password', 'ed25519', 'unix_socket'",
+        Flavor::Mysql => "'caching_sha2_password', 'sha256_password', 'auth_socket'",
+    };
+    let query =
+        format!("SELECT User AS user, Host AS host, plugin FROM mysql.user WHERE plugin NOT IN ({plugins}) LIMIT 20");
     if let Ok(rows) = source.rows(query, LATE).await {
         for row in rows {
             let account = format!("{}@{}", row.text("user"), row.text("host"));
@@ -233,7 +286,8 @@ async fn tables(source: &mut Sql, found: &mut Findings) -> Result<(), SqlError> 
     }
     let query = "SELECT COUNT(*) AS number FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE IN ('SUPER', 'READ_ONLY ADMIN')";
     let supers = one(source.rows(query, LATE).await?).and_then(|row| row.number("number")).unwrap_or_default();
-    if supers > 0 {
+    // MySQL has a read-only mode for all accounts.
+    if supers > 0 && source.flavor == Flavor::Mariadb {
         found.notes.push(
             "accounts with SUPER or READ_ONLY ADMIN can write to the source after the cut-over: stop their applications before it".to_owned(),
         );
@@ -243,18 +297,26 @@ async fn tables(source: &mut Sql, found: &mut Findings) -> Result<(), SqlError> 
 
 #[cfg(test)]
 mod tests {
-    use super::{NEEDED, missing};
+    use super::{NEEDED, Needed, OF_MARIADB, OF_MYSQL, missing};
 
     #[test]
     fn privileges_on_the_whole_server_are_needed() {
-        let of = |grants: &[&str]| {
+        let of = |needed: &[Needed], grants: &[&str]| {
             let grants: Vec<String> = grants.iter().map(|&grant| grant.to_owned()).collect();
-            missing(&grants, &NEEDED).len()
+            missing(&grants, needed).iter().map(|(name, ..)| *name).collect::<Vec<_>>()
         };
-        assert_eq!(of(&["GRANT ALL PRIVILEGES ON *.* TO `root`@`%` WITH GRANT OPTION"]), 0);
+        let (mariadb, mysql) = ([NEEDED.as_slice(), &OF_MARIADB].concat(), [NEEDED.as_slice(), &OF_MYSQL].concat());
+        let none: [&str; 0] = [];
+        assert_eq!(of(&mariadb, &["GRANT ALL PRIVILEGES ON *.* TO `root`@`%` WITH GRANT OPTION"]), none);
         let most =
             "GRANT SELECT, RELOAD, PROCESS, REPLICATION SLAVE, SUPER, SHOW VIEW, EVENT, TRIGGER ON *.* TO `a`@`%`";
-        assert_eq!(of(&[most]), 0);
-        assert_eq!(of(&["GRANT USAGE ON *.* TO `a`@`%`", "GRANT SELECT ON `shop`.* TO `a`@`%`"]), NEEDED.len());
+        assert_eq!((of(&mariadb, &[most]), of(&mysql, &[most])), (Vec::new(), Vec::new()));
+        let two = [
+            "GRANT SELECT, RELOAD, REPLICATION SLAVE, REPLICATION CLIENT, SHOW VIEW ON *.* TO `a`@`%`",
+            "GRANT SYSTEM_VARIABLES_ADMIN ON *.* TO `a`@`%`",
+        ];
+        assert_eq!(of(&mysql, &two), ["TRIGGER", "EVENT"]);
+        let few = ["GRANT USAGE ON *.* TO `a`@`%`", "GRANT SELECT ON `shop`.* TO `a`@`%`"];
+        assert_eq!(of(&mariadb, &few).len(), mariadb.len());
     }
 }

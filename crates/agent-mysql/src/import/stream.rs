@@ -3,29 +3,98 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::source::is_hidden;
+use crate::flavor::Flavor;
 
 /// The delimiter that `mariadb-binlog` asks its reader to use.
 const DELIMITER: &[u8] = b"/*!*/;";
 /// The longest statement, in bytes. A row of the largest packet has 1 GiB, in base 64.
 const LIMIT: usize = 3 << 29;
 
-/// The newest write of each domain.
-pub type Gtids = BTreeMap<u32, u64>;
-
-/// Reads a position such as `0-1-15,7-2-3`.
-pub fn gtids(text: &str) -> Option<Gtids> {
-    let one = |text: &str| {
-        let mut parts = text.trim().split('-');
-        let (domain, _server, number) = (parts.next()?, parts.next()?, parts.next()?);
-        Some((domain.parse().ok()?, number.parse().ok()?))
-    };
-    text.split(',').filter(|part| !part.trim().is_empty()).map(one).collect()
+/// The writes that a source has, or that the cluster has of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// Of MariaDB: the newest write of each domain.
+    Domains(BTreeMap<u32, u64>),
+    /// Of MySQL: all up to a position of a binary log. With GTIDs or without, a source has only one order of its writes.
+    Log {
+        /// The number at the end of the name of the binary log.
+        number: u64,
+        /// The position in it, in bytes.
+        position: u64,
+    },
 }
 
-/// How many writes `applied` lacks of `written`.
-pub fn behind(applied: &Gtids, written: &Gtids) -> u64 {
-    written.iter().map(|(domain, number)| number.saturating_sub(applied.get(domain).copied().unwrap_or_default())).sum()
+impl Writes {
+    /// No writes.
+    pub fn none(flavor: Flavor) -> Self {
+        match flavor {
+            Flavor::Mariadb => Self::Domains(BTreeMap::new()),
+            Flavor::Mysql => Self::Log { number: 0, position: 0 },
+        }
+    }
+
+    /// Reads the GTIDs of a position such as `0-1-15,7-2-3`.
+    pub fn domains(text: &str) -> Option<Self> {
+        let one = |text: &str| {
+            let mut parts = text.trim().split('-');
+            let (domain, _server, number) = (parts.next()?, parts.next()?, parts.next()?);
+            Some((domain.parse().ok()?, number.parse().ok()?))
+        };
+        text.split(',').filter(|part| !part.trim().is_empty()).map(one).collect::<Option<_>>().map(Self::Domains)
+    }
+
+    /// The writes up to a position of a binary log such as `binlog.000012`. `None` if its name has no number.
+    pub fn log(file: &str, position: u64) -> Option<Self> {
+        let number = file.rsplit_once('.')?.1.parse().ok()?;
+        Some(Self::Log { number, position })
+    }
+
+    /// Adds the writes up to the end of a transaction.
+    pub fn pass(&mut self, mark: &Mark) {
+        match self {
+            Self::Domains(domains) => {
+                let number = domains.entry(mark.gtid.0).or_default();
+                *number = (*number).max(mark.gtid.1);
+            }
+            Self::Log { .. } => *self = Self::log(&mark.file, mark.position).unwrap_or_else(|| self.clone()),
+        }
+    }
+
+    /// How much these writes lack of others: transactions of MariaDB, or bytes of the binary log of MySQL, about if they are in another
+    /// file. 0 says exactly that they lack nothing.
+    pub fn behind(&self, written: &Self) -> u64 {
+        match (self, written) {
+            (Self::Domains(applied), Self::Domains(written)) => {
+                let of = |domain| applied.get(domain).copied().unwrap_or_default();
+                written.iter().map(|(domain, number)| number.saturating_sub(of(domain))).sum()
+            }
+            (Self::Log { number, position }, Self::Log { number: last, position: end }) => {
+                match last.checked_sub(*number) {
+                    None => 0,
+                    Some(0) => end.saturating_sub(*position),
+                    Some(files) => (files - 1).saturating_mul(FULL).saturating_add(*end).max(1),
+                }
+            }
+            _ => u64::MAX,
+        }
+    }
+
+    /// The unit of [`Writes::behind`] for people, and how many of it a small transaction has.
+    pub fn unit(&self) -> (&'static str, u64) {
+        match self {
+            Self::Domains(_) => ("writes", 1),
+            Self::Log { .. } => ("bytes of its binary log", 500),
+        }
+    }
 }
+
+/// The size at which MySQL begins the next binary log, in bytes.
+const FULL: u64 = 1 << 30;
 
 /// Where a transaction ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +103,7 @@ pub struct Mark {
     pub file: String,
     /// The position after the transaction in it.
     pub position: u64,
-    /// The domain and the number of the transaction.
+    /// The domain and the number of the transaction, in MariaDB.
     pub gtid: (u32, u64),
 }
 
@@ -51,6 +120,46 @@ pub enum Step {
     Alone(Vec<u8>, Mark),
     /// A statement that commits by itself, and is not taken: accounts, events and the server's own tables come at the cut-over, or not.
     Skip(Mark),
+}
+
+/// How many steps wait to be applied at most, and how many bytes they have. A larger one waits alone.
+const WAITING: usize = 4096;
+const ROOM: u32 = 64 << 20;
+
+/// Takes steps to the one who applies them.
+#[derive(Clone, Debug)]
+pub struct Steps {
+    sender: mpsc::Sender<(Step, OwnedSemaphorePermit)>,
+    room: Arc<Semaphore>,
+}
+
+/// A queue of steps. Each comes with the room that it takes.
+pub fn steps() -> (Steps, mpsc::Receiver<(Step, OwnedSemaphorePermit)>) {
+    let (sender, receiver) = mpsc::channel(WAITING);
+    (Steps { sender, room: Arc::new(Semaphore::new(ROOM as usize)) }, receiver)
+}
+
+impl Steps {
+    /// Waits for room, and adds a step. Returns whether somebody still takes them.
+    pub async fn send(&self, step: Step) -> bool {
+        let size = match &step {
+            Step::Run(text) | Step::Alone(text, _) => u32::try_from(text.len()).unwrap_or(ROOM).min(ROOM),
+            _ => 0,
+        };
+        let room = tokio::select! {
+            room = Arc::clone(&self.room).acquire_many_owned(size) => room,
+            () = self.closed() => return false,
+        };
+        match room {
+            Ok(room) => self.sender.send((step, room)).await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Waits until nobody takes them.
+    pub async fn closed(&self) {
+        self.sender.closed().await;
+    }
 }
 
 /// Reads the lines.
@@ -113,13 +222,15 @@ impl Reader {
             ["Rotate", "to", file, ..] => (*file).clone_into(&mut self.at.file),
             ["GTID", gtid, flags @ ..] => {
                 self.alone = flags.contains(&"ddl").then_some(self.at.position);
-                if let Some((domain, number)) = gtids(gtid).and_then(|gtids| gtids.into_iter().next()) {
-                    (self.at.gtid, self.begun) = ((domain, number), false);
+                if let Some(Writes::Domains(domains)) = Writes::domains(gtid)
+                    && let Some(gtid) = domains.into_iter().next()
+                {
+                    (self.at.gtid, self.begun) = (gtid, false);
                 }
             }
             ["Table_map:", table, ..] => {
                 let database = table.split('.').next().unwrap_or_default().trim_matches('`');
-                self.own = ["mysql", "performance_schema", "sys", "tillerman"].contains(&database);
+                self.own = is_hidden(database);
             }
             _ => {}
         }
@@ -137,8 +248,8 @@ impl Reader {
                 self.begun = false;
                 Some(Step::Commit(self.at.clone()))
             }
-            // `mariadb-binlog` adds it where it does not know how a transaction ends.
-            ["ROLLBACK", ..] if !self.begun => None,
+            // `mariadb-binlog` adds it, with a comment, where it does not know how a transaction ends.
+            ["ROLLBACK", ..] if !self.begun || text.ends_with(b"*/") => None,
             ["ROLLBACK"] => {
                 return Err(
                     "the source has rolled a transaction back that also changed tables without transactions".to_owned()
@@ -171,14 +282,17 @@ fn commits_alone(text: Vec<u8>) -> Vec<u8> {
 /// Removes the definers of views, triggers, routines and events: the administrator defines them here. To create them for others, the import
 /// would need a privilege with which a source could use the accounts of the cluster.
 pub fn without_definer(text: &[u8]) -> Cow<'_, [u8]> {
-    const DEFINER: &[u8] = b"DEFINER=`";
+    const DEFINER: &[u8] = b"DEFINER=";
     let find = |text: &[u8]| text.windows(DEFINER.len()).position(|part| part.eq_ignore_ascii_case(DEFINER));
-    let (mut rest, mut kept) = (text, Vec::new());
-    while let Some(at) = find(rest) {
-        let account = &rest[at + DEFINER.len() - 1..];
-        let Some(length) = account_length(account) else { break };
+    let (mut rest, mut kept, mut from) = (text, Vec::new(), 0);
+    while let Some(at) = find(&rest[from..]).map(|at| from + at) {
+        let after = at + DEFINER.len();
+        let Some(length) = account_length(&rest[after..]) else {
+            from = after;
+            continue;
+        };
         kept.extend_from_slice(&rest[..at]);
-        rest = &account[length..];
+        (rest, from) = (&rest[after + length..], 0);
     }
     if kept.is_empty() && rest.len() == text.len() {
         return Cow::Borrowed(text);
@@ -187,36 +301,43 @@ pub fn without_definer(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(kept)
 }
 
-/// The length of `` `user`@`host` `` at the start of a text. A backtick in a name is doubled.
+/// The length of `` `user`@`host` `` at the start of a text. A session with `ANSI_QUOTES` has other quotes. A quote in a name is doubled.
 fn account_length(text: &[u8]) -> Option<usize> {
     let name = |text: &[u8]| {
+        let quote = text.first().filter(|byte| b"`\"'".contains(byte))?;
         let mut at = 1;
-        while text.first() == Some(&b'`') {
-            let end = at + text.get(at..)?.iter().position(|byte| *byte == b'`')?;
-            if text.get(end + 1) != Some(&b'`') {
+        loop {
+            let end = at + text.get(at..)?.iter().position(|byte| byte == quote)?;
+            if text.get(end + 1) != Some(quote) {
                 return Some(end + 1);
             }
             at = end + 2;
         }
-        None
     };
     let user = name(text)?;
     let host = text.get(user..)?.strip_prefix(b"@")?;
     Some(user + 1 + name(host)?)
 }
 
-/// The first words of a statement in capital letters, without comments before them.
+/// The first words of a statement in capital letters, without comments.
 pub fn words(text: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(&text[..text.len().min(400)]).into_owned();
-    let mut rest = text.trim_start();
-    while let Some(comment) = rest.strip_prefix("/*").filter(|rest| !rest.starts_with(['!', 'M'])) {
-        rest = comment.split_once("*/").map_or("", |(_, rest)| rest.trim_start());
+    let text = String::from_utf8_lossy(&text[..text.len().min(4000)]).into_owned();
+    let (mut rest, mut kept) = (text.trim_start(), String::new());
+    while rest.starts_with("-- ") || rest.starts_with('#') {
+        rest = rest.split_once('\n').map_or("", |(_, rest)| rest.trim_start());
     }
-    rest.split_whitespace().take(12).map(str::to_uppercase).collect()
+    let is_comment = |rest: &str, at: &usize| !rest[at + 2..].starts_with(['!', 'M']);
+    while let Some(at) = rest.find("/*").filter(|at| is_comment(rest, at)) {
+        kept.push_str(&rest[..at]);
+        kept.push(' ');
+        rest = rest[at + 2..].split_once("*/").map_or("", |(_, rest)| rest);
+    }
+    kept.push_str(rest);
+    kept.split_whitespace().take(12).map(str::to_uppercase).collect()
 }
 
 /// Whether a statement is about accounts or events, or changes nothing that a copy has.
-fn is_own(words: &[&str]) -> bool {
+pub fn is_own(words: &[&str]) -> bool {
     match words {
         ["GRANT" | "REVOKE" | "FLUSH" | "ANALYZE" | "OPTIMIZE" | "REPAIR" | "INSTALL" | "UNINSTALL", ..] => true,
         ["CREATE" | "ALTER" | "DROP" | "RENAME", rest @ ..] => {
@@ -236,9 +357,10 @@ fn is_own(words: &[&str]) -> bool {
                 "USER",
                 "ROLE",
                 "EVENT",
+                "INSTANCE",
             ];
             let object = rest.iter().find(|word| objects.contains(*word));
-            matches!(object, Some(&("USER" | "ROLE" | "EVENT" | "SERVER")))
+            matches!(object, Some(&("USER" | "ROLE" | "EVENT" | "SERVER" | "INSTANCE")))
         }
         _ => false,
     }
@@ -246,7 +368,8 @@ fn is_own(words: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Mark, Reader, Step, behind, gtids, is_own, without_definer, words};
+    use super::{Mark, Reader, Step, Writes, is_own, without_definer, words};
+    use crate::flavor::Flavor;
 
     const PRINTED: &str = "/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\nDELIMITER /*!*/;\n# at 4\n/*!\\C utf8mb4 *//*!*/;\n\
 #700101  0:00:00 server id 1  end_log_pos 0 CRC32 0x1 \tRotate to bin.000001  pos: 4\n\
@@ -291,6 +414,9 @@ CREATE DEFINER=`TABLE`@`%` USER u3 identified by 'x'\n/*!*/;\nDELIMITER ;\n# End
             ("CREATE USER a", true),
             ("/* who */ create or replace definer=`EVENT`@`%` EVENT e ON SCHEDULE EVERY 1 DAY DO DROP TABLE t", true),
             ("grant all on *.* to a", true),
+            ("-- a user\n# of\n ALTER /* no user */ TABLE t ADD c int", false),
+            ("-- USER", false),
+            ("CREATE /*!50000 USER */ a", true),
             ("DROP ROLE r", true),
             ("CREATE DEFINER=`root`@`%` TRIGGER `user` BEFORE INSERT ON t FOR EACH ROW SET @a = 1", false),
             ("CREATE TABLE user (id int)", false),
@@ -309,6 +435,8 @@ CREATE DEFINER=`TABLE`@`%` USER u3 identified by 'x'\n/*!*/;\nDELIMITER ;\n# End
             ("CREATE DEFINER=`root`@`%` TRIGGER t", "CREATE  TRIGGER t"),
             ("/*!50013 DEFINER=`a``b`@`local``host` SQL SECURITY DEFINER */", "/*!50013  SQL SECURITY DEFINER */"),
             ("create definer=`a`@`b` view v; create definer=`a`@`b` view w", "create  view v; create  view w"),
+            ("CREATE DEFINER=\"a\"@\"%\" PROCEDURE p", "CREATE  PROCEDURE p"),
+            ("DEFINER=a DEFINER='a'@`b` c", "DEFINER=a  c"),
             ("DEFINER=`a`", "DEFINER=`a`"),
             ("DEFINER=`a`@", "DEFINER=`a`@"),
             ("no one", "no one"),
@@ -319,9 +447,30 @@ CREATE DEFINER=`TABLE`@`%` USER u3 identified by 'x'\n/*!*/;\nDELIMITER ;\n# End
 
     #[test]
     fn positions_are_compared_by_domain() {
-        let [some, more] = ["0-1-15,7-2-3", "0-9-20,7-2-3,8-1-1"].map(|text| gtids(text).unwrap());
-        assert_eq!((behind(&some, &more), behind(&more, &some)), (6, 0));
-        assert_eq!(gtids(""), Some(super::Gtids::new()));
-        assert_eq!(gtids("0-1"), None);
+        let [some, more] = ["0-1-15,7-2-3", "0-9-20,7-2-3,8-1-1"].map(|text| Writes::domains(text).unwrap());
+        assert_eq!((some.behind(&more), more.behind(&some)), (6, 0));
+        assert_eq!(Writes::domains(""), Some(Writes::none(Flavor::Mariadb)));
+        assert_eq!(Writes::domains("0-1"), None);
+    }
+
+    #[test]
+    fn positions_are_compared_by_binary_log() {
+        let of = |file: &str, position| Writes::log(file, position).unwrap();
+        for (applied, written, expected) in [
+            (of("b.000009", 157), of("b.000009", 157), 0),
+            (of("b.000009", 157), of("b.000009", 160), 3),
+            (of("b.000009", 400), of("b.000009", 157), 0),
+            (of("b.000010", 4), of("b.000009", 157), 0),
+            (of("b.000009", 400), of("b.000010", 157), 157),
+            (of("b.999999", 400), of("b.1000001", 157), (1 << 30) + 157),
+            (Writes::none(Flavor::Mysql), of("b.000001", 4), 4),
+            (Writes::none(Flavor::Mariadb), of("b.000001", 4), u64::MAX),
+        ] {
+            assert_eq!(applied.behind(&written), expected, "{applied:?} {written:?}");
+        }
+        assert_eq!((Writes::log("b", 4), Writes::log("b.x", 4)), (None, None));
+        let mut writes = of("b.000009", 157);
+        writes.pass(&Mark { file: "b.000010".to_owned(), position: 200, gtid: (0, 0) });
+        assert_eq!(writes, of("b.000010", 200));
     }
 }

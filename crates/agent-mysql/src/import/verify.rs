@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::ANSWER;
 use super::record::{name, quoted};
-use super::source::{HIDDEN, databases};
+use super::source::databases;
+use crate::flavor::Flavor;
 use crate::sql::{Sql, SqlError};
 
 /// How long a table may take.
@@ -26,6 +27,7 @@ pub struct Verified {
 pub async fn compare(source: &mut Sql, cluster: &mut Sql) -> Result<Verified, SqlError> {
     for sql in [&mut *source, &mut *cluster] {
         sql.run("SET SESSION time_zone = '+00:00'", ANSWER).await?;
+        sql.run("SAVEPOINT compare", ANSWER).await?;
     }
     let mut verified = Verified::default();
     for database in databases(source).await? {
@@ -42,6 +44,10 @@ pub async fn compare(source: &mut Sql, cluster: &mut Sql) -> Result<Verified, Sq
                 Err(SqlError::Server(_)) => None,
                 here => Some(here?),
             };
+            // A statement that changes the table need not wait for the end of the comparison.
+            for sql in [&mut *source, &mut *cluster] {
+                sql.run("ROLLBACK TO SAVEPOINT compare", ANSWER).await?;
+            }
             let sums = |rows: &[crate::sql::RowFields]| {
                 rows.first().map(|row| ["number", "sum", "mix"].map(|field| row.text(field)))
             };
@@ -64,12 +70,7 @@ async fn checksum(sql: &mut Sql, database: &str, table: &str) -> Result<String, 
         quoted(table)
     );
     let columns = sql.rows(&columns, TABLE).await?;
-    let fields = columns.iter().map(|row| {
-        let column = name(&row.text("name"));
-        // `HEX` of a text would double what is large already.
-        let is_large = ["text", "blob", "json", "geometry"].iter().any(|kind| row.text("type").ends_with(kind));
-        if is_large { format!("ISNULL({column}), MD5({column})") } else { format!("ISNULL({column}), HEX({column})") }
-    });
+    let fields = columns.iter().map(|row| field(sql.flavor, &name(&row.text("name")), &row.text("type")));
     let fields = fields.collect::<Vec<_>>().join(", ");
     Ok(format!(
         "SELECT COUNT(*) AS number, SUM(s) AS sum, BIT_XOR(s * 2654435761 % 4294967291) AS mix \
@@ -79,7 +80,41 @@ async fn checksum(sql: &mut Sql, database: &str, table: &str) -> Result<String, 
     ))
 }
 
-/// A list of databases as conditions of SQL.
-pub fn hidden() -> String {
-    HIDDEN.map(|name| format!("'{name}'")).join(", ")
+/// What the sum has of a column: whether it is `NULL`, and its value.
+fn field(flavor: Flavor, column: &str, kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    let value = match kind.as_str() {
+        // As a number with fraction, `HEX` would round them.
+        "decimal" | "double" => column.to_owned(),
+        // It is shown with fewer digits than it has.
+        "float" => format!("CAST({column} AS DOUBLE)"),
+        // `HEX` of a text would double what is large already.
+        kind if ["text", "blob", "json", "geometry"].iter().any(|large| kind.ends_with(large)) => match flavor {
+            Flavor::Mariadb => format!("MD5({column})"),
+            // 9.6 has no others.
+            Flavor::Mysql => format!("SHA2({column}, 224)"),
+        },
+        _ => format!("HEX({column})"),
+    };
+    format!("ISNULL({column}), {value}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::field;
+    use crate::flavor::Flavor::{Mariadb, Mysql};
+
+    #[test]
+    fn values_are_compared_with_all_their_digits() {
+        for (flavor, kind, expected) in [
+            (Mariadb, "int", "ISNULL(`c`), HEX(`c`)"),
+            (Mariadb, "float", "ISNULL(`c`), CAST(`c` AS DOUBLE)"),
+            (Mysql, "decimal", "ISNULL(`c`), `c`"),
+            (Mariadb, "longtext", "ISNULL(`c`), MD5(`c`)"),
+            (Mysql, "json", "ISNULL(`c`), SHA2(`c`, 224)"),
+            (Mysql, "varchar", "ISNULL(`c`), HEX(`c`)"),
+        ] {
+            assert_eq!(field(flavor, "`c`", kind), expected);
+        }
+    }
 }
