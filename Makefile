@@ -103,8 +103,8 @@ node-up: ## start a real one-node cluster with pods (root on Linux)
 	tests/cluster/node-up.sh
 
 .PHONY: mysql-node
-mysql-node: build build-agent ## a cluster of MySQL 9.7 itself on pods: it grows, hands over, its primary is killed, and it is backed up and restored (root on Linux)
-	WITH_MYSQL=yes TEST=mysql::a_cluster_of_mysql_itself TEST_ARGS=--ignored TEST_THREADS=1 tests/node/run.sh $(BIN) $(BIN)-agent
+mysql-node: build build-agent ## a cluster of MySQL 9.7 itself on pods: it grows, hands over, its primary is killed, it is backed up and restored, and a running MySQL is imported (root on Linux)
+	WITH_MYSQL=yes TEST=of_mysql_itself TEST_ARGS=--ignored TEST_THREADS=1 tests/node/run.sh $(BIN) $(BIN)-agent
 
 .PHONY: volumes-node
 volumes-node: build build-agent ## volumes of MariaDB, etcd and a plain chart grow on a storage driver that speaks the CSI (root on Linux)

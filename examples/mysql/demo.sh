@@ -22,7 +22,7 @@ step "1. A local cluster with one node"
 export KUBECONFIG=$STATE/admin.kubeconfig PATH=$TOOLS:$PATH
 
 step "2. The operator: a project of the chart, its image, and the rights that the chart needs"
-"$top/tests/node/mysql-operator.sh" "$bin" "$agent" "$demo"
+WITH_MYSQL=yes "$top/tests/node/mysql-operator.sh" "$bin" "$agent" "$demo"
 kubectl delete mysql example --ignore-not-found --timeout=60s >/dev/null
 kubectl delete pvc -l app.kubernetes.io/instance=example --ignore-not-found >/dev/null
 kubectl delete pvc backups --ignore-not-found --wait=false >/dev/null
@@ -204,56 +204,69 @@ lost=$(comm -23 "$demo/wanted" "$demo/found" | wc -l)
 echo "$(wc -l <"$demo/wanted") writes acknowledged, $lost lost"
 [ "$lost" = 0 ]
 
-step "19. A database that runs as Bitnami's chart lays it out, and a writer; a cluster imports it"
-kubectl delete mysql shop --ignore-not-found --timeout=60s >/dev/null
-sed 's|docker.io/library/mariadb:|localhost/mariadb:|' "$here/bitnami-like.yaml" | kubectl apply -f -
-show kubectl rollout status statefulset/shop-mariadb --timeout=120s
-shop() { MYSQL_PWD=shop-writes timeout 10 mariadb -h "$1" -u shop --connect-timeout=2 -N -e "$2"; }
-source=$(kubectl get service shop-mariadb -o jsonpath='{.spec.clusterIP}')
-shop "$source" 'CREATE TABLE app.written (id INT PRIMARY KEY)'
-: >"$demo/acknowledged"
-touch "$demo/writing"
-(
-	n=0
-	while [ -e "$demo/writing" ]; do
-		n=$((n + 1))
-		if shop "$source" "INSERT INTO app.written VALUES ($n)" >/dev/null 2>&1; then echo $n >>"$demo/acknowledged"; fi
-	done
-) &
-writer=$!
-kubectl apply -f - <<'EOF'
+# comes CHART IMAGE FIELDS OBJECTS: a cluster imports a database that runs as a release `shop` of this chart of Bitnami's, while a writer goes on
+comes() {
+	local chart=$1 image=$2 fields=$3 objects=$4 source writer lost
+	kubectl delete mysql shop --ignore-not-found --timeout=60s >/dev/null
+	sed "s|docker.io/library/|localhost/|" "$objects" | kubectl apply -f -
+	show kubectl rollout status "statefulset/shop-$chart" --timeout=180s
+	source=$(kubectl get service "shop-$chart" -o jsonpath='{.spec.clusterIP}')
+	shop "$source" 'CREATE TABLE app.written (id INT PRIMARY KEY)'
+	: >"$demo/acknowledged"
+	touch "$demo/writing"
+	(
+		n=0
+		while [ -e "$demo/writing" ]; do
+			n=$((n + 1))
+			if shop "$source" "INSERT INTO app.written VALUES ($n)" >/dev/null 2>&1; then echo $n >>"$demo/acknowledged"; fi
+		done
+	) &
+	writer=$!
+	kubectl apply -f - <<EOF
 apiVersion: databases.tillerman.dev/v1alpha1
 kind: MySQLCluster
 metadata:
   name: shop
 spec:
   replicas: 2
-  image: localhost/mariadb:10.11.19
+  image: $image
   agentImage: localhost/tillerman-agent:test
   storage: {size: 1Gi, onDelete: Delete}
   import:
-    host: shop-mariadb
-    passwordSecret: {name: shop-mariadb, key: mariadb-root-password}
+    host: shop-$chart
+    passwordSecret: {name: shop-$chart, key: $chart-root-password}
+$fields
 EOF
+	until_ok 240 equal
+	import && echo
+	show kubectl patch mysql shop --type=merge -p '{"spec":{"import":{"cutOver":true}}}'
+	until_ok 180 has_come
+	import && echo
+	rm "$demo/writing"
+	wait $writer 2>/dev/null || true
+	sort "$demo/acknowledged" >"$demo/wanted"
+	# The account of the application came along.
+	shop "$(kubectl get service shop-primary -o jsonpath='{.spec.clusterIP}')" 'SELECT id FROM app.written' | sort >"$demo/found"
+	lost=$(comm -23 "$demo/wanted" "$demo/found" | wc -l)
+	echo "$(wc -l <"$demo/wanted") writes acknowledged, $lost lost"
+	[ "$lost" = 0 ]
+}
+# gone CHART OBJECTS: removes both
+gone() {
+	kubectl delete mysql shop --timeout=120s >/dev/null
+	kubectl delete -f "$2" --wait=false >/dev/null
+	kubectl delete pvc "data-shop-$1-0" --wait=false >/dev/null
+}
+# The password of an account of MySQL is sent with TLS only; MariaDB 10.11 here has none.
+shop() { MYSQL_PWD=shop-writes timeout 10 mariadb -h "$1" -u shop "${tls[@]}" --connect-timeout=2 -N -e "$2"; }
 import() { kubectl get mysql shop -o jsonpath='{.status.import}'; }
 equal() { import | grep -q 'are equal'; }
-until_ok 180 equal
-import && echo
-show kubectl patch mysql shop --type=merge -p '{"spec":{"import":{"cutOver":true}}}'
 has_come() { import | grep -q '^done'; }
-until_ok 180 has_come
-import && echo
-rm "$demo/writing"
-wait $writer 2>/dev/null || true
-sort "$demo/acknowledged" >"$demo/wanted"
-# The account of the application came along.
-shop "$(kubectl get service shop-primary -o jsonpath='{.spec.clusterIP}')" 'SELECT id FROM app.written' | sort >"$demo/found"
-lost=$(comm -23 "$demo/wanted" "$demo/found" | wc -l)
-echo "$(wc -l <"$demo/wanted") writes acknowledged, $lost lost"
-[ "$lost" = 0 ]
-kubectl delete mysql shop --timeout=120s >/dev/null
-kubectl delete -f "$here/bitnami-like.yaml" --wait=false >/dev/null
-kubectl delete pvc data-shop-mariadb-0 --wait=false >/dev/null
+
+step "19. A database that runs as Bitnami's chart lays it out, and a writer; a cluster imports it"
+tls=()
+comes mariadb localhost/mariadb:10.11.19 "" "$here/bitnami-like.yaml"
+gone mariadb "$here/bitnami-like.yaml"
 
 step "20. A volume that is nearly full grows by itself, on a storage driver that can enlarge it"
 "$top/tests/cluster/csi-up.sh"
@@ -285,6 +298,32 @@ show kubectl get pvc data-room-0
 show kubectl exec room-0 -c mysql -- df -h /var/lib/mysql
 kubectl get events --field-selector=reason=VolumeEnlarged -o custom-columns=MESSAGE:.message --no-headers
 kubectl delete mysql room --timeout=120s >/dev/null
+
+step "21. The same with MySQL itself; then a backup, and drills that restore it"
+tls=(--ssl)
+comes mysql localhost/mysql:9.7 "  flavor: mysql
+  backup:
+    storageType: Volume
+    volume: {path: shop/db, claimName: backups}
+    drill: {size: 1Gi, checks: [SELECT 1 FROM app.written LIMIT 1]}" "$here/bitnami-like-mysql.yaml"
+result() { [ "$(kubectl get mysql shop -o jsonpath="{.status.operations.$1.result}")" = "$2" ]; }
+show kubectl annotate mysql shop tillerman.dev/operation=backup@1
+until_ok 120 result backup Succeeded
+show kubectl annotate mysql shop --overwrite tillerman.dev/operation=drill@1
+until_ok 240 result drill Succeeded
+kubectl get mysql shop -o jsonpath='{.status.operations.drill}{"\n"}'
+# A byte of a file of the backup is changed.
+kubectl run harm --image=localhost/mariadb:10.11.19 --image-pull-policy=IfNotPresent --restart=Never --overrides='{"spec":{
+	"containers":[{"name":"harm","image":"localhost/mariadb:10.11.19","imagePullPolicy":"IfNotPresent","command":["sh","-euc",
+	"file=$(find /backups/shop -type f -size +64k | sort | head -1); printf X | dd of=\"$file\" bs=1 seek=50000 conv=notrunc; echo $file"],
+	"volumeMounts":[{"name":"backups","mountPath":"/backups"}]}],
+	"volumes":[{"name":"backups","persistentVolumeClaim":{"claimName":"backups"}}]}}'
+show kubectl wait pod/harm --for=jsonpath='{.status.phase}'=Succeeded --timeout=60s
+show kubectl annotate mysql shop --overwrite tillerman.dev/operation=drill@2
+until_ok 240 result drill Failed
+kubectl get mysql shop -o jsonpath='{.status.operations.drill}{"\n"}'
+kubectl delete pod harm --wait=false >/dev/null
+gone mysql "$here/bitnami-like-mysql.yaml"
 
 step "What to do next"
 cat <<EOF

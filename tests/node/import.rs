@@ -1,4 +1,4 @@
-//! A database that runs as Bitnami's chart lays it out comes into a `MySQLCluster`, by the commands of docs/how-to/import.md, while clients write
+//! A database that runs as one of Bitnami's charts lays it out comes into a `MySQLCluster`, by the commands of docs/how-to/import.md, while clients write
 //! to it, and while pods of every side are killed.
 
 use serde_json::json;
@@ -8,8 +8,36 @@ use super::support::harness::{eventually, kubectl};
 use super::support::rows::{Writers, numbers, reached};
 use super::{get_in, kubectl_in};
 
-/// What a release of Bitnami's chart makes.
-const RELEASE: &str = include_str!("../../examples/mysql/bitnami-like.yaml");
+/// A release of one of Bitnami's charts.
+struct BitnamiRelease {
+    /// The name of the chart.
+    chart: &'static str,
+    /// The objects of the release, and the image in them.
+    objects: &'static str,
+    from: &'static str,
+    image: &'static str,
+    /// The first fields of the cluster.
+    spec: &'static str,
+    /// The privilege that the import needs.
+    privilege: &'static str,
+}
+
+const MARIADB: BitnamiRelease = BitnamiRelease {
+    chart: "mariadb",
+    objects: include_str!("../../examples/mysql/bitnami-like.yaml"),
+    from: "docker.io/library/mariadb:10.11.19",
+    image: IMAGE,
+    spec: "",
+    privilege: "BINLOG REPLAY",
+};
+const MYSQL: BitnamiRelease = BitnamiRelease {
+    chart: "mysql",
+    objects: include_str!("../../examples/mysql/bitnami-like-mysql.yaml"),
+    from: "docker.io/library/mysql:9.7",
+    image: "localhost/mysql:9.7",
+    spec: "  flavor: mysql\n",
+    privilege: "REPLICATION_APPLIER",
+};
 const PAGE: &str = include_str!("../../docs/how-to/import.md");
 
 /// The command of the page after this heading.
@@ -19,11 +47,14 @@ fn command(heading: &str) -> String {
     block.split("```").next().unwrap().to_owned()
 }
 
-fn runs(namespace: &str, heading: &str) {
+fn runs(namespace: &str, heading: &str, release: &BitnamiRelease) {
+    let BitnamiRelease { chart, image, spec, .. } = release;
     let images = format!(
-        "  image: {IMAGE}\n  agentImage: localhost/tillerman-agent:test\n  storage: {{size: 1Gi, onDelete: Delete}}\n  import:"
+        "{spec}  image: {image}\n  agentImage: localhost/tillerman-agent:test\n  storage: {{size: 1Gi, onDelete: Delete}}\n  import:"
     );
     let script = command(heading).replace("  import:", &images);
+    let script = script.replace("shop-mariadb", &format!("shop-{chart}"));
+    let script = script.replace("mariadb-root-password", &format!("{chart}-root-password"));
     let script = format!("kubectl() {{ command kubectl -n {namespace} \"$@\"; }}\n{script}");
     let done = std::process::Command::new("bash").args(["-euo", "pipefail", "-c", &script]).output().unwrap();
     let printed = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
@@ -33,21 +64,30 @@ fn runs(namespace: &str, heading: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_of_bitnamis_layout_comes_under_writers_and_kills_and_loses_nothing() {
-    let mut my = MySql::named("import", "shop");
+    comes(&MARIADB).await;
+}
+
+/// The same with MySQL itself, whose release has the labels of a cluster's pods.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs MySQL: make mysql-node"]
+async fn a_release_of_mysql_itself_comes_under_writers_and_kills_and_loses_nothing() {
+    comes(&MYSQL).await;
+}
+
+async fn comes(release: &BitnamiRelease) {
+    let mut my = MySql::named(&format!("import-{}", release.chart), "shop");
     let namespace = my.namespace.clone();
-    kubectl(
-        &["-n", &namespace, "apply", "-f", "-"],
-        Some(&RELEASE.replace("docker.io/library/mariadb:10.11.19", IMAGE)),
-    )
-    .unwrap();
-    kubectl_in(&namespace, &["rollout", "status", "statefulset/shop-mariadb", "--timeout=120s"]).unwrap();
-    let service = get_in(&namespace, &["service", "shop-mariadb"]).unwrap();
+    let source = format!("shop-{}", release.chart);
+    let objects = release.objects.replace(release.from, release.image);
+    kubectl(&["-n", &namespace, "apply", "-f", "-"], Some(&objects)).unwrap();
+    kubectl_in(&namespace, &["rollout", "status", &format!("statefulset/{source}"), "--timeout=180s"]).unwrap();
+    let service = get_in(&namespace, &["service", &source]).unwrap();
     let address = service["spec"]["clusterIP"].as_str().unwrap().to_owned();
-    let source = reached(&address, "shop", "shop-writes");
-    let writers = Writers::start(std::slice::from_ref(&source), 4).await;
+    let at_source = reached(&address, "shop", "shop-writes");
+    let writers = Writers::start(std::slice::from_ref(&at_source), 4).await;
     writers.more(2000).await;
 
-    runs(&namespace, "1. Copy and follow");
+    runs(&namespace, "1. Copy and follow", release);
     let import = || {
         my.get(&["mysql", "shop"]).map(|cluster| cluster["status"]["import"].as_str().unwrap_or_default().to_owned())
     };
@@ -68,9 +108,8 @@ async fn a_release_of_bitnamis_layout_comes_under_writers_and_kills_and_loses_no
             .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
     };
-    for selector in
-        ["app.kubernetes.io/component=import", "tillerman.dev/role=primary", "app.kubernetes.io/name=mariadb"]
-    {
+    let of_source = format!("statefulset.kubernetes.io/pod-name={source}-0");
+    for selector in ["app.kubernetes.io/component=import", "tillerman.dev/role=primary", &of_source] {
         for pod in pods(selector) {
             my.kill(&pod);
         }
@@ -83,7 +122,7 @@ async fn a_release_of_bitnamis_layout_comes_under_writers_and_kills_and_loses_no
     writers.longest_gap();
     writers.more(500).await;
 
-    runs(&namespace, "2. Cut over");
+    runs(&namespace, "2. Cut over", release);
     let keys = writers.stop().await;
     eprintln!("{}", says("done: "));
     my.knows_password();
@@ -94,18 +133,21 @@ async fn a_release_of_bitnamis_layout_comes_under_writers_and_kills_and_loses_no
     let here = reached(service["spec"]["clusterIP"].as_str().unwrap(), "shop", "shop-writes");
     assert_eq!(
         numbers(&here, "SELECT COUNT(*) FROM app.t").await,
-        numbers(&source, "SELECT COUNT(*) FROM app.t").await
+        numbers(&at_source, "SELECT COUNT(*) FROM app.t").await
     );
 
-    runs(&namespace, "3. Remove the import");
+    runs(&namespace, "3. Remove the import", release);
     eventually("the import is gone", || {
         let left = my.get(&["deployments", "-l", "app.kubernetes.io/name=mysql-import"])?;
         if left["items"] == json!([]) { Ok(()) } else { Err(left.to_string()) }
     });
     my.kubectl(&["wait", "mysql/shop", "--for=condition=Ready", "--timeout=60s"]).unwrap();
-    let replays = "SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'BINLOG REPLAY' AND GRANTEE = '''root''@''%'''";
+    let replays = format!(
+        "SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = '{}' AND GRANTEE = '''root''@''%'''",
+        release.privilege
+    );
     let since = std::time::Instant::now();
-    while numbers(&my.writes(), replays).await != [0] {
+    while numbers(&my.writes(), &replays).await != [0] {
         // The kubelet brings a changed ConfigMap to a pod within two minutes.
         assert!(since.elapsed().as_secs() < 150, "the privilege of the import stays");
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;

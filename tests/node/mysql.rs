@@ -127,7 +127,11 @@ impl MySql {
     /// The members by the names of their pods.
     fn members(&self) -> BTreeMap<String, Opts> {
         let pods = self
-            .get(&["pods", "-l", &format!("app.kubernetes.io/instance={},app.kubernetes.io/name=mysql", self.name)])
+            .get(&[
+                "pods",
+                "-l",
+                &format!("app.kubernetes.io/instance={},app.kubernetes.io/name=mysql,tillerman.dev/role", self.name),
+            ])
             .unwrap();
         let text = |pod: &Value, at: &str| pod.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
         let pods = pods["items"].as_array().cloned().unwrap_or_default();
