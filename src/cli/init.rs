@@ -46,6 +46,7 @@ impl clap::ValueEnum for BuiltIn {
         let (word, kinds) = match self {
             Self::Mysql => ("mysql", "`MySQLCluster`"),
             Self::Php => ("php", "`PhpApp`"),
+            Self::Wordpress => ("wordpress", "`WordPress`"),
             Self::Etcd => ("etcd", "`EtcdCluster`, `EtcdBackup` and `EtcdRestore`"),
         };
         Some(PossibleValue::new(word).help(kinds))
