@@ -129,7 +129,7 @@ async fn a_post_outlives_its_pod_and_an_upgrade() {
     browser.page("/wp-login.php", |answer| answer.status == 200);
     eprintln!("login page with a database: {:.1} s after apply", start.elapsed().as_secs_f32());
     let home = browser.page("/", |answer| answer.status == 200);
-    assert!(home.text.contains("Ada&#8217;s blog: $(DB_PASSWORD) &quot;quoted&quot;"), "{home:?}");
+    assert!(home.text.contains("Ada&#039;s blog: $(DB_PASSWORD) &quot;quoted&quot;"), "{home:?}");
 
     // What WordPress leaves open is closed.
     for path in [
