@@ -37,11 +37,8 @@ impl Browser {
 
     fn send(&mut self, line: &str, head: &str, body: &str) -> Result<Answer, String> {
         let cookies: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let head = format!(
-            "Host: {HOST}\r\nCookie: {}\r\nContent-Length: {}\r\n{head}",
-            cookies.join("; "),
-            body.len()
-        );
+        let head =
+            format!("Host: {HOST}\r\nCookie: {}\r\nContent-Length: {}\r\n{head}", cookies.join("; "), body.len());
         let answer = request(&self.address, &format!("{line} HTTP/1.1"), &head, body)?;
         for line in answer.text.split("\r\n\r\n").next().unwrap_or_default().lines() {
             let Some((name, value)) = line.split_once(": ") else { continue };
@@ -117,6 +114,16 @@ fn is_ready(stage: &Stage) {
     stage.ready("wordpress", "blog", |condition| condition["status"] == "True");
 }
 
+/// Runs an operation once.
+fn operate(stage: &Stage, name: &str) {
+    let request = format!("tillerman.dev/operation={name}@1");
+    stage.place.kubectl(&["annotate", "--overwrite", "wordpress", "blog", &request]).unwrap();
+    eventually(name, || {
+        let operation = stage.place.get(&["wordpress", "blog"])?["status"]["operations"][name].clone();
+        if operation["result"] == "Succeeded" { Ok(()) } else { Err(operation.to_string()) }
+    });
+}
+
 /// A site is installed, an administrator writes a post with a picture, its pod is killed, and WordPress is upgraded: the post stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_post_outlives_its_pod_and_an_upgrade() {
@@ -133,8 +140,16 @@ async fn a_post_outlives_its_pod_and_an_upgrade() {
 
     // What WordPress leaves open is closed.
     for path in [
-        "/xmlrpc.php", "/xmlrpc.php/x", "/wp-cron.php", "/wp-config.php", "/wp-admin/install.php", "/wp-admin/setup-config.php",
-        "/wp-admin/upgrade.php", "/wp-content/uploads/a.php", "/wp-content/uploads/2026/01/a.PhP/x", "/wp-content/cache/a.php",
+        "/xmlrpc.php",
+        "/xmlrpc.php/x",
+        "/wp-cron.php",
+        "/wp-config.php",
+        "/wp-admin/install.php",
+        "/wp-admin/setup-config.php",
+        "/wp-admin/upgrade.php",
+        "/wp-content/uploads/a.php",
+        "/wp-content/uploads/2026/01/a.PhP/x",
+        "/wp-content/cache/a.php",
     ] {
         assert_eq!(browser.get(path).unwrap().status, 403, "{path}");
     }
@@ -144,12 +159,15 @@ async fn a_post_outlives_its_pod_and_an_upgrade() {
     assert!(wrong.status == 200 && !wrong.text.contains("wordpress_logged_in"), "{wrong:?}");
     let password = password(&stage);
     let logged_in = browser.log_in(&password);
-    assert!(logged_in.status == 302 && browser.cookies.keys().any(|name| name.starts_with("wordpress_logged_in")), "{logged_in:?}");
+    assert!(
+        logged_in.status == 302 && browser.cookies.keys().any(|name| name.starts_with("wordpress_logged_in")),
+        "{logged_in:?}"
+    );
     let head = "Content-Type: application/json\r\n";
-    let post = json!({"title": "Of Ada", "content": "A picture is below.", "status": "publish"}).to_string();
+    let post = json!({"title": "Of Ada", "content": "A picture is below. <a href=\"http://blog.example.com/of-ada\">More</a>", "status": "publish"}).to_string();
     let post = path_of(&browser.api("posts", head, &post)["link"]);
     // The picture is a text here, because a test of its content needs no more.
-    let picture = format!("{}\n", PICTURE);
+    let picture = format!("{PICTURE}\n");
     let head = "Content-Type: text/plain\r\nContent-Disposition: attachment; filename=\"dot.txt\"\r\n";
     let file = path_of(&browser.api("media", head, &picture)["source_url"]);
     let shows = |answer: &Answer| answer.status == 200 && answer.text.contains("A picture is below.");
@@ -159,16 +177,22 @@ async fn a_post_outlives_its_pod_and_an_upgrade() {
     let plugins = browser.page("/wp-admin/plugins.php", |answer| answer.status == 200);
     assert!(!plugins.text.contains("plugin-install.php"), "the administrator can install no code");
 
-    let pods = |stage: &Stage| {
+    // The name of the pod that is ready.
+    let serving = |stage: &Stage| {
         let pods = stage.place.get(&["pods", "-l", "app.kubernetes.io/name=wordpress"]).unwrap()["items"].clone();
-        pods.as_array().unwrap().iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        let is_ready = |pod: &&Value| {
+            let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
+        };
+        let ready = pods.as_array().unwrap().iter().find(is_ready);
+        ready.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
     };
-    let before = pods(&stage);
+    let before = serving(&stage).unwrap();
     let killed = Instant::now();
-    stage.place.kubectl(&["delete", "pod", &before[0], "--grace-period=0", "--force"]).unwrap();
-    eventually("another pod serves", || {
-        let now = pods(&stage);
-        if now.contains(&before[0]) || now.is_empty() { Err(format!("{now:?}")) } else { Ok(()) }
+    stage.place.kubectl(&["delete", "pod", &before, "--grace-period=0", "--force"]).unwrap();
+    eventually("another pod serves", || match serving(&stage) {
+        Some(now) if now != before => Ok(()),
+        other => Err(format!("{other:?}")),
     });
     browser.page(&post, shows);
     eprintln!("post after its pod was killed: {:.1} s", killed.elapsed().as_secs_f32());
@@ -193,10 +217,29 @@ async fn a_post_outlives_its_pod_and_an_upgrade() {
     stage.place.kubectl(&["create", "job", "once", "--from=cronjob/blog-cron"]).unwrap();
     stage.place.kubectl(&["wait", "job/once", "--for=condition=Complete", "--timeout=120s"]).unwrap();
 
+    // Another address, and another password.
+    let patch =
+        json!({"spec": {"replace": {"from": format!("http://{HOST}"), "to": "https://new.example.com"}}}).to_string();
+    stage.place.kubectl(&["patch", "wordpress", "blog", "--type=merge", "-p", &patch]).unwrap();
+    is_ready(&stage);
+    let links = "SELECT COUNT(*) FROM blog.wp_posts WHERE post_content LIKE '%https://new.example.com/of-ada%'";
+    assert_eq!(stage.number(links).await, 0);
+    operate(&stage, "replace");
+    assert_eq!(stage.number(links).await, 1);
+    let secret = json!({"data": {"password": BASE64.encode("another $(password) 'of' \"Ada\" \\1")}}).to_string();
+    stage.place.kubectl(&["patch", "secret", "blog-admin", "-p", &secret]).unwrap();
+    operate(&stage, "password");
+    let answer = browser.get("/wp-admin/profile.php").unwrap();
+    assert_eq!(answer.status, 302, "the session has ended: {answer:?}");
+    let mut browser = Browser::new(&stage);
+    assert_eq!(browser.log_in("another+%24%28password%29+%27of%27+%22Ada%22+%5C1").status, 302);
+
     // An earlier version refuses the tables, and the site stays.
     let patch = json!({"spec": {"image": IMAGE, "nginx": {"image": IMAGE}}}).to_string();
     stage.place.kubectl(&["patch", "wordpress", "blog", "--type=merge", "-p", &patch]).unwrap();
-    let refused = stage.ready("wordpress", "blog", |condition| condition["status"] == "False" && condition["message"].to_string().contains("earlier version"));
+    let refused = stage.ready("wordpress", "blog", |condition| {
+        condition["status"] == "False" && condition["message"].to_string().contains("earlier version")
+    });
     eprintln!("{}", refused["message"]);
     browser.page(&post, shows);
 
