@@ -226,8 +226,12 @@ async fn a_post_outlives_its_pod_and_an_upgrade() {
     assert_eq!(stage.number(links).await, 0);
     operate(&stage, "replace");
     assert_eq!(stage.number(links).await, 1);
-    let secret = json!({"data": {"password": BASE64.encode("another $(password) 'of' \"Ada\" \\1")}}).to_string();
-    stage.place.kubectl(&["patch", "secret", "blog-admin", "-p", &secret]).unwrap();
+    let given = "another $(password) 'of' \"Ada\" \\1";
+    let given = format!("--from-literal=password={given}");
+    stage.place.kubectl(&["create", "secret", "generic", "given", &given]).unwrap();
+    let patch = json!({"spec": {"admin": {"secretName": "given"}}}).to_string();
+    stage.place.kubectl(&["patch", "wordpress", "blog", "--type=merge", "-p", &patch]).unwrap();
+    is_ready(&stage);
     operate(&stage, "password");
     let answer = browser.get("/wp-admin/profile.php").unwrap();
     assert_eq!(answer.status, 302, "the session has ended: {answer:?}");
