@@ -1,4 +1,4 @@
-//! PHP applications and sites of WordPress on real pods, with the charts charts/php, charts/wordpress and charts/mysql: the operator is a project that `tillerman init` and `create api`
+//! PHP applications and sites of `WordPress` on real pods, with the charts charts/php, charts/wordpress and charts/mysql: the operator is a project that `tillerman init` and `create api`
 //! make of them (php-operator.sh), as a pod with the rights of the project. Images are of Debian's packages (php-images.sh).
 
 mod services;

@@ -1,4 +1,4 @@
-//! Sites of WordPress: of Debian's packages, where public images have it (php-images.sh).
+//! Sites of `WordPress`: of Debian's packages, where public images have it (php-images.sh).
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use base64::Engine as _;
 
 const HOST: &str = "blog.example.com";
 const IMAGE: &str = "localhost/wordpress:6.1";
-/// The next version of WordPress, on the next PHP.
+/// The next version of `WordPress`, on the next PHP.
 const NEXT: &str = "localhost/wordpress:6.8";
 /// A picture of one dot.
 const PICTURE: &str =
@@ -71,7 +71,7 @@ impl Browser {
         self.send("POST /wp-login.php", "Content-Type: application/x-www-form-urlencoded\r\n", &body).unwrap()
     }
 
-    /// A request of the pages of the administrator to WordPress' API.
+    /// A request of the pages of the administrator to the API of `WordPress`.
     fn api(&mut self, path: &str, head: &str, body: &str) -> Value {
         let nonce = self.get("/wp-admin/admin-ajax.php?action=rest-nonce").unwrap();
         let nonce = body_of(&nonce).trim().to_owned();
@@ -124,21 +124,8 @@ fn operate(stage: &Stage, name: &str) {
     });
 }
 
-/// A site is installed, an administrator writes a post with a picture, its pod is killed, and WordPress is upgraded: the post stays.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_post_outlives_its_pod_and_an_upgrade() {
-    let stage = Stage::new("wordpress-post");
-    let start = Instant::now();
-    stage.database(1, &["blog"]);
-    site(&stage, &json!({"cluster": "db"}));
-    is_ready(&stage);
-    let mut browser = Browser::new(&stage);
-    browser.page("/wp-login.php", |answer| answer.status == 200);
-    eprintln!("login page with a database: {:.1} s after apply", start.elapsed().as_secs_f32());
-    let home = browser.page("/", |answer| answer.status == 200);
-    assert!(home.text.contains("Ada&#039;s blog: $(DB_PASSWORD) &quot;quoted&quot;"), "{home:?}");
-
-    // What WordPress leaves open is closed.
+/// Paths that a fresh installation leaves open.
+fn closed(browser: &mut Browser) {
     for path in [
         "/xmlrpc.php",
         "/xmlrpc.php/x",
@@ -154,7 +141,33 @@ async fn a_post_outlives_its_pod_and_an_upgrade() {
         assert_eq!(browser.get(path).unwrap().status, 403, "{path}");
     }
     assert_eq!(browser.get("/wp-content/plugins/none.php").unwrap().status, 404);
+}
 
+/// A client can try only so many passwords.
+fn limited(stage: &Stage) {
+    let mut browser = Browser::new(stage);
+    let body = "log=admin&pwd=wrong";
+    let head = "Content-Type: application/x-www-form-urlencoded\r\n";
+    let statuses: Vec<u16> =
+        (0..12).map(|_| browser.send("POST /wp-login.php/x", head, body).unwrap().status).collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
+}
+
+/// A site is installed, an administrator writes a post with a picture, its pod is killed, and `WordPress` is upgraded: the post stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_post_outlives_its_pod_and_an_upgrade() {
+    let stage = Stage::new("wordpress-post");
+    let start = Instant::now();
+    stage.database(1, &["blog"]);
+    site(&stage, &json!({"cluster": "db"}));
+    is_ready(&stage);
+    let mut browser = Browser::new(&stage);
+    browser.page("/wp-login.php", |answer| answer.status == 200);
+    eprintln!("login page with a database: {:.1} s after apply", start.elapsed().as_secs_f32());
+    let home = browser.page("/", |answer| answer.status == 200);
+    assert!(home.text.contains("Ada&#039;s blog: $(DB_PASSWORD) &quot;quoted&quot;"), "{home:?}");
+
+    closed(&mut browser);
     let wrong = browser.log_in("wrong");
     assert!(wrong.status == 200 && !wrong.text.contains("wordpress_logged_in"), "{wrong:?}");
     let password = password(&stage);
@@ -247,13 +260,7 @@ async fn a_post_outlives_its_pod_and_an_upgrade() {
     eprintln!("{}", refused["message"]);
     browser.page(&post, shows);
 
-    // A client can try only so many passwords.
-    let mut browser = Browser::new(&stage);
-    let body = "log=admin&pwd=wrong";
-    let head = "Content-Type: application/x-www-form-urlencoded\r\n";
-    let statuses: Vec<u16> =
-        (0..12).map(|_| browser.send("POST /wp-login.php/x", head, body).unwrap().status).collect();
-    assert!(statuses.contains(&429), "{statuses:?}");
+    limited(&stage);
     stage.had_its_rights();
 }
 
