@@ -1,4 +1,4 @@
-//! The chart of sites of WordPress, rendered by the library: what it shares with charts/php, what it makes, and that each text of a tenant is
+//! The chart of sites of `WordPress`, rendered by the library: what it shares with charts/php, what it makes, and that each text of a tenant is
 //! refused or harmless.
 
 #[path = "support/chart_world.rs"]
@@ -429,7 +429,7 @@ fn at(path: &[String], text: &str) -> Value {
                 match rest[0].as_str() {
                     "code" => drop(fields.insert("name".to_owned(), "own.php".into())),
                     "name" if path.len() == 2 && text.len() < 100 => {
-                        drop(fields.insert("code".to_owned(), "<?php".into()))
+                        drop(fields.insert("code".to_owned(), "<?php".into()));
                     }
                     _ => {}
                 }
