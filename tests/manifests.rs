@@ -17,8 +17,13 @@ const NAMESPACE: &str = "tillerman-system";
 /// The namespace that `deploy/install/namespaced` serves.
 const SERVED: &str = "default";
 /// A custom resource of each built-in kind that `deploy/bundle.yaml` has none of.
-const EXAMPLES: [&str; 4] =
-    ["examples/etcd/cluster.yaml", "examples/etcd/restore.yaml", "examples/mysql/cluster.yaml", "examples/php/cr.yaml"];
+const EXAMPLES: [&str; 5] = [
+    "examples/etcd/cluster.yaml",
+    "examples/etcd/restore.yaml",
+    "examples/mysql/cluster.yaml",
+    "examples/php/cr.yaml",
+    "examples/wordpress/cr.yaml",
+];
 const WRITTEN: &str = "# Written by `make manifests` from deploy/chart.\n";
 
 /// The files to write, by path below the repository.
@@ -119,20 +124,24 @@ fn files_of_the_chart() -> Files {
         ("etcd", "etcd-restore", "etcdrestores"),
         ("mysql", "mysql", "mysqlclusters"),
         ("php", "php", "phpapps"),
+        ("wordpress", "wordpress", "wordpresses"),
     ] {
         put(&format!("crds/{kind}/{plural}.yaml"), tillerman(&["crd", &format!("charts/{chart}")]));
     }
-    for kind in ["etcd", "mysql", "php"] {
+    for kind in ["etcd", "mysql", "php", "wordpress"] {
         let watches = format!("examples/{kind}/watches.yaml");
         let (served, lease) = rights(&watches);
         put(&format!("rights-{kind}.yaml"), served);
         put("rights-lease.yaml", lease);
         put(&format!("watches-{kind}.yaml"), read(&watches));
     }
-    // The entry of PhpApp in an operator that serves MySQLCluster, too.
+    // The entries of PhpApp and WordPress in an operator that serves MySQLCluster, too.
     let stack = read("examples/stack/watches.yaml");
     let (_, entry) = stack.split_once("- group: apps.tillerman.dev\n").unwrap();
     put("watches-php-with-mysql.yaml", format!("- group: apps.tillerman.dev\n{entry}"));
+    let (_, depends) = entry.split_once("  dependsOn:\n").unwrap();
+    let alone = read("examples/wordpress/watches.yaml");
+    put("watches-wordpress-with-mysql.yaml", format!("{alone}  dependsOn:\n{depends}"));
     let (apis, others) = rights_of_definitions();
     put("rights-apis.yaml", apis);
     put("rights-definitions.yaml", others);
@@ -410,7 +419,7 @@ fn cluster_service_version(version: &str, objects: &[Value]) -> Value {
             "relatedImages": [{"name": "tillerman", "image": image}, {"name": "agent", "image": agent}],
             "install": {"strategy": "deployment", "spec": {
                 "deployments": [{"name": "tillerman", "label": deployment["metadata"]["labels"], "spec": spec}],
-                "permissions": permissions(&["leader-election", "etcd", "mysql", "php", "definitions"]),
+                "permissions": permissions(&["leader-election", "etcd", "mysql", "php", "wordpress", "definitions"]),
                 "clusterPermissions": permissions(&["apis", "metrics-auth"]),
             }},
         },

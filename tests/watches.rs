@@ -83,6 +83,11 @@ fn hostile(table: &Map<String, Value>) -> Map<String, Value> {
     all
 }
 
+/// Whether the Jobs of a chart run the program of the tenant, which its custom resource names.
+fn is_own_program(chart: &str) -> bool {
+    ["php", "wordpress"].contains(&chart)
+}
+
 /// Everything that a tenant can choose of what runs: renders each feature of a chart with hostile values below those that the operator pins.
 fn check(place: &str, name: &str, kind: &Kind) -> usize {
     let defaults = chart::load(&root().join("charts").join(name)).unwrap().values;
@@ -103,9 +108,9 @@ fn check(place: &str, name: &str, kind: &Kind) -> usize {
                 assert_eq!(spec["automountServiceAccountToken"], false, "{place}: {name}: {who} has a token");
             }
             let is_job = who.starts_with("Job ") || who.starts_with("CronJob ") || who.ends_with("-archive");
-            // A PHP application is the tenant's own program, and so is the database that executes its first SQL, or its data in a drill: they run
+            // A PHP application, or a site, is the tenant's own program, and so is the database that executes its first SQL, or its data in a drill: they run
             // as nobody.
-            if is_job && !who.ends_with("-initdb") && !who.ends_with("-drill") && name != "php" {
+            if is_job && !who.ends_with("-initdb") && !who.ends_with("-drill") && !is_own_program(name) {
                 jobs += 1;
                 let containers =
                     ["containers", "initContainers"].iter().filter_map(|list| spec[*list].as_array()).flatten();
@@ -140,7 +145,7 @@ fn no_watches_file_lets_a_tenant_choose_the_image_or_the_account_of_a_job() {
                 continue;
             }
             let jobs = check(&place, &name, &kind);
-            assert!(name == "php" || jobs > 0, "{place}: {name} made no Job");
+            assert!(is_own_program(&name) || jobs > 0, "{place}: {name} made no Job");
             let chart = chart::load(&root().join("charts").join(&name)).unwrap();
             let examples: Vec<_> = features(&name).into_iter().map(evidence).collect();
             assert_eq!(accounts::chosen(&chart, &examples, &kind.overrides.values), [""; 0], "{place}: {name}");
@@ -152,6 +157,7 @@ fn no_watches_file_lets_a_tenant_choose_the_image_or_the_account_of_a_job() {
         ("examples/stack/watches.yaml", "mysql"),
         ("examples/stack/watches.yaml", "php"),
         ("examples/php/watches.yaml", "php"),
+        ("examples/wordpress/watches.yaml", "wordpress"),
         ("examples/etcd/watches.yaml", "etcd"),
         ("examples/etcd/watches.yaml", "etcd-backup"),
         ("examples/etcd/watches.yaml", "etcd-restore"),
@@ -159,6 +165,8 @@ fn no_watches_file_lets_a_tenant_choose_the_image_or_the_account_of_a_job() {
         ("deploy/chart/files/watches-mysql.yaml", "mysql"),
         ("deploy/chart/files/watches-php.yaml", "php"),
         ("deploy/chart/files/watches-php-with-mysql.yaml", "php"),
+        ("deploy/chart/files/watches-wordpress.yaml", "wordpress"),
+        ("deploy/chart/files/watches-wordpress-with-mysql.yaml", "wordpress"),
         ("deploy/install/base/operator.yaml", "etcd-restore"),
         ("deploy/bundle/manifests/tillerman-watches.configmap.yaml", "etcd"),
     ] {
@@ -192,7 +200,7 @@ fn what_init_and_create_api_write_for_built_in_charts_pins_the_same() {
     let kinds = kinds(&written);
     assert_eq!(kinds.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), CHARTS, "{written}");
     for (name, kind) in &kinds {
-        assert!(check("init", name, kind) > 0 || name == "php", "{name}");
+        assert!(check("init", name, kind) > 0 || is_own_program(name), "{name}");
         assert_eq!(kind.placement.namespaces, Namespaces::Own, "{name}");
         assert_eq!(kind.placement.cluster_scoped, ClusterScoped::Nothing, "{name}");
     }
@@ -219,16 +227,16 @@ fn init_writes_a_project_of_the_built_in_kinds() {
     // In any order, and for a project that is there.
     let (_, alone) = init("php");
     assert!(!alone.contains("dependsOn"), "no database is served: {alone}");
-    let (said, written) = init("mysql,etcd");
+    let (said, written) = init("wordpress,mysql,etcd");
     assert!(said.contains("created helm-charts/mysql"), "{said}");
     let kinds = kinds(&written);
     let mut names: Vec<_> = kinds.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, CHARTS, "{written}");
     for (name, kind) in &kinds {
-        assert!(check("init --built-in", name, kind) > 0 || name == "php", "{name}");
+        assert!(check("init --built-in", name, kind) > 0 || is_own_program(name), "{name}");
         let depends: Vec<_> = kind.depends_on.iter().map(|dependency| dependency.kind.as_str()).collect();
-        assert_eq!(depends, if name == "php" { vec!["MySQLCluster"] } else { vec![] }, "{name}");
+        assert_eq!(depends, if is_own_program(name) { vec!["MySQLCluster"] } else { vec![] }, "{name}");
         let (ours, theirs) = (root().join("charts").join(name), folder.join("helm-charts").join(name));
         let same = Command::new("diff").args(["--recursive", "--brief"]).args([ours, theirs]).output().unwrap();
         assert!(same.status.success(), "{}", String::from_utf8_lossy(&same.stdout));

@@ -22,8 +22,8 @@ pub struct InitArgs {
     /// The operator carries out notices: mail and webhooks about releases. Also for an existing project.
     #[arg(long)]
     notices: bool,
-    /// Kinds of Tillerman's own, with their charts: `mysql` (`MySQLCluster`), `php` (`PhpApp`), `etcd` (`EtcdCluster`, `EtcdBackup` and
-    /// `EtcdRestore`). Also for a project that is there.
+    /// Kinds of Tillerman's own, with their charts: `mysql` (`MySQLCluster`), `php` (`PhpApp`), `wordpress` (`WordPress`), `etcd`
+    /// (`EtcdCluster`, `EtcdBackup` and `EtcdRestore`). Also for a project that is there.
     #[arg(long, value_name = "KIND", value_delimiter = ',', hide_possible_values = true,
         conflicts_with_all = ["group", "version", "kind", "plural", "helm_chart", "native"])]
     built_in: Vec<BuiltIn>,
@@ -46,6 +46,7 @@ impl clap::ValueEnum for BuiltIn {
         let (word, kinds) = match self {
             Self::Mysql => ("mysql", "`MySQLCluster`"),
             Self::Php => ("php", "`PhpApp`"),
+            Self::Wordpress => ("wordpress", "`WordPress`"),
             Self::Etcd => ("etcd", "`EtcdCluster`, `EtcdBackup` and `EtcdRestore`"),
         };
         Some(PossibleValue::new(word).help(kinds))

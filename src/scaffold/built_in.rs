@@ -12,19 +12,22 @@ pub enum BuiltIn {
     Mysql,
     /// `PhpApp`.
     Php,
+    /// `WordPress`.
+    Wordpress,
     /// `EtcdCluster`, `EtcdBackup` and `EtcdRestore`.
     Etcd,
 }
 
 impl BuiltIn {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Mysql, Self::Php, Self::Etcd];
+    pub const ALL: [Self; 4] = [Self::Mysql, Self::Php, Self::Wordpress, Self::Etcd];
 
     /// The names of its charts.
     pub fn charts(self) -> &'static [&'static str] {
         match self {
             Self::Mysql => &["mysql"],
             Self::Php => &["php"],
+            Self::Wordpress => &["wordpress"],
             Self::Etcd => &["etcd", "etcd-backup", "etcd-restore"],
         }
     }

@@ -1,7 +1,8 @@
-//! PHP applications on real pods, with the charts charts/php and charts/mysql: the operator is a project that `tillerman init` and `create api`
+//! PHP applications and sites of `WordPress` on real pods, with the charts charts/php, charts/wordpress and charts/mysql: the operator is a project that `tillerman init` and `create api`
 //! make of them (php-operator.sh), as a pod with the rights of the project. Images are of Debian's packages (php-images.sh).
 
 mod services;
+mod wordpress;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -108,13 +109,13 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            for what in ["phpapps,mysql,deployments,jobs,pods", "events"] {
+            for what in ["phpapps,wordpresses,mysql,deployments,jobs,pods", "events"] {
                 eprintln!("{}", self.place.kubectl(&["get", what, "-o", "wide"]).unwrap_or_else(|why| why));
             }
             let log = ["logs", "-l", "app.kubernetes.io/managed-by=Helm", "--all-containers", "--prefix", "--tail=20"];
             eprintln!("{}", self.place.kubectl(&log).unwrap_or_else(|why| why));
         } else {
-            let _ = self.place.kubectl(&["delete", "phpapps,mysqlclusters", "--all", "--timeout=90s"]);
+            let _ = self.place.kubectl(&["delete", "wordpresses,phpapps,mysqlclusters", "--all", "--timeout=90s"]);
         }
     }
 }

@@ -94,7 +94,7 @@ case ${TEST:-php} in php*)
 			kubectl -n stack-operator-system logs deployment/stack-operator-controller-manager --tail=50 >&2
 			exit 1
 		}
-		kubectl delete phpapps,mysqlclusters --all --all-namespaces --timeout=60s >/dev/null
+		kubectl delete wordpresses,phpapps,mysqlclusters --all --all-namespaces --timeout=60s >/dev/null
 		kubectl delete -k "$work/stack-operator/config/default" --ignore-not-found --timeout=60s >/dev/null
 	fi
 	[ -z "${TEST:-}" ] || exit 0 ;;

@@ -28,7 +28,7 @@ fn sized(chart: &str) -> Value {
     let resources = json!({"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
     match chart {
         "etcd" | "mysql" => json!({"pod": {"resources": resources}}),
-        "php" => json!({"resources": resources}),
+        "php" | "wordpress" => json!({"resources": resources}),
         // Jobs alone have resources by default.
         _ => json!({}),
     }

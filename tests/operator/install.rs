@@ -74,7 +74,13 @@ fn what_is_installed_is_accepted_without_a_warning() {
         &["crds.install=false", "replicas=1", "fullnameOverride=else"],
         &["watchNamespaces={default,kube-public}", "chartRights=false"],
         &["watchNamespaces={default,tillerman-system}", "builtIn.php=false", "backupServiceAccount=backup"],
-        &["builtIn.php=false", "builtIn.etcd=false", "builtIn.mysql=false", "chartDefinitionSelector=team=web"],
+        &[
+            "builtIn.php=false",
+            "builtIn.wordpress=false",
+            "builtIn.etcd=false",
+            "builtIn.mysql=false",
+            "chartDefinitionSelector=team=web",
+        ],
         &["chartDefinitions=false", "builtIn.php=false", "userRoles=false", "crds.keep=false"],
         &["builtIn.etcd=false", "builtIn.mysql=false", "agentImage.tag=v1"],
         &[
@@ -164,7 +170,14 @@ fn restrict(space: &Space, values: &[&str]) {
 #[test]
 fn the_rights_of_etcd_are_enough_for_the_role_of_a_restore() {
     let space = Space::new("installrestore");
-    restrict(&space, &["builtIn.mysql=false", "builtIn.php=false", "chartDefinitions=false", "chartRights=false"]);
+    let only = [
+        "builtIn.mysql=false",
+        "builtIn.php=false",
+        "builtIn.wordpress=false",
+        "chartDefinitions=false",
+        "chartRights=false",
+    ];
+    restrict(&space, &only);
     let args = ["template", "mine", "charts/etcd-restore", "-s", "templates/rights.yaml"];
     let values = ["--set", "etcdCluster.name=mine,s3.path=a/b"];
     let run = Command::new(program()).args(args).args(values).current_dir(repository("")).output().unwrap();
@@ -179,7 +192,7 @@ fn the_rights_of_etcd_are_enough_for_the_role_of_a_restore() {
 fn an_operator_of_one_namespace_needs_no_more_than_the_roles_of_the_chart() {
     let space = Space::new("installed");
     let name = &space.name;
-    restrict(&space, &["builtIn.etcd=false", "builtIn.mysql=false"]);
+    restrict(&space, &["builtIn.etcd=false", "builtIn.mysql=false", "builtIn.wordpress=false"]);
     define(&["chartdefinitions.tillerman.dev", "phpapps.apps.tillerman.dev"]);
     let selector = format!("--chart-definitions=space={name}");
     let operator = space.operator(&watches(&space, &["php"]), &[&selector, "--leader-elect"]);
@@ -229,7 +242,7 @@ fn an_operator_of_one_namespace_needs_no_more_than_the_roles_of_the_chart() {
 #[test]
 fn a_php_app_waits_for_a_database_with_the_rights_that_the_chart_gives() {
     let space = Space::new("installedstack");
-    restrict(&space, &["builtIn.etcd=false", "chartDefinitions=false", "chartRights=false"]);
+    restrict(&space, &["builtIn.etcd=false", "builtIn.wordpress=false", "chartDefinitions=false", "chartRights=false"]);
     define(&["mysqlclusters.databases.tillerman.dev", "phpapps.apps.tillerman.dev"]);
     let operator = space.operator(&watches(&space, &["mysql", "php-with-mysql"]), &["--leader-elect"]);
     let app = json!({"apiVersion": "apps.tillerman.dev/v1alpha1", "kind": "PhpApp",
@@ -251,6 +264,28 @@ fn a_php_app_waits_for_a_database_with_the_rights_that_the_chart_gives() {
     space.wait_field("statefulset/db", images, &json!("tillerman-agent:0.1.0"));
     waits("waiting for MySQLCluster db: it is not ready (Progressing)");
     space.kubectl(&["delete", "phpapp/shop", "mysqlcluster/db"]).unwrap();
+    assert!(operator.stop());
+    nothing_was_forbidden(&space, |_| false);
+}
+
+/// A site makes a custom resource of a kind that the same operator serves.
+#[test]
+fn a_site_makes_its_database_with_the_rights_that_the_chart_gives() {
+    let space = Space::new("installedsite");
+    restrict(&space, &["builtIn.etcd=false", "builtIn.php=false", "chartDefinitions=false", "chartRights=false"]);
+    define(&["mysqlclusters.databases.tillerman.dev", "wordpresses.apps.tillerman.dev"]);
+    let operator = space.operator(&watches(&space, &["mysql", "wordpress-with-mysql"]), &["--leader-elect"]);
+    let site = json!({"apiVersion": "apps.tillerman.dev/v1alpha1", "kind": "WordPress",
+        "metadata": {"name": "blog", "namespace": space.name},
+        "spec": {"host": "blog.example.com", "admin": {"email": "ada@example.com"}, "database": {"own": true}}});
+    kubectl(&["apply", "-f", "-"], Some(&site.to_string())).unwrap();
+    for object in
+        ["deployment/blog", "cronjob/blog-cron", "secret/blog-admin", "job/blog-install", "statefulset/blog-db"]
+    {
+        eventually(object, || space.get(object).map(|_| ()));
+    }
+    space.kubectl(&["delete", "wordpress/blog", "--timeout=60s"]).unwrap();
+    space.wait_gone("mysqlcluster/blog-db");
     assert!(operator.stop());
     nothing_was_forbidden(&space, |_| false);
 }

@@ -7,7 +7,7 @@ use tillerman::object::parse_manifest;
 use tillerman::render::{self, Capabilities, Options, Release};
 
 /// The built-in charts.
-pub const CHARTS: [&str; 5] = ["etcd", "etcd-backup", "etcd-restore", "mysql", "php"];
+pub const CHARTS: [&str; 6] = ["etcd", "etcd-backup", "etcd-restore", "mysql", "php", "wordpress"];
 
 /// The name of the release of each rendering.
 pub const RELEASE: &str = "my";
@@ -37,6 +37,7 @@ pub fn features(chart: &str) -> Vec<Value> {
         "etcd-restore" => places().iter().map(etcd_restore).collect(),
         "mysql" => mysql(),
         "php" => php(),
+        "wordpress" => wordpress(),
         other => panic!("{other} has no features here"),
     }
 }
@@ -113,6 +114,17 @@ fn php() -> Vec<Value> {
         json!({"code": {"git": git}}),
     ];
     each.iter().flat_map(|one| [one.clone(), with(one, &around)]).collect()
+}
+
+fn wordpress() -> Vec<Value> {
+    let least = json!({"host": "blog.example.com", "admin": {"email": "ada@example.com"}});
+    let around = json!({
+        "mail": {"host": "mail", "from": "a@example.com", "secret": "mail", "caSecret": "ca"}, "backup": {"claimName": "backups"},
+        "muPlugins": [{"name": "own.php", "code": "<?php"}], "ingress": {"enabled": true},
+        "metrics": {"enabled": true, "image": "exporter:1"}, "maintenance": {"enabled": true},
+    });
+    let each = [json!({"database": {"cluster": "db"}}), json!({"database": {"own": true}})];
+    each.iter().flat_map(|one| [with(&least, one), with(&with(&least, one), &around)]).collect()
 }
 
 /// All objects of a rendering: hooks and operations, too. The error is why there are none.

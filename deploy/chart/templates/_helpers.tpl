@@ -33,13 +33,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{- /* The watches file: the entries of the built-in kinds. With MySQLCluster, a PhpApp waits for its database. */}}
+{{- /* The watches file: the entries of the built-in kinds. With MySQLCluster, a PhpApp and a WordPress wait for their database. */}}
 {{- define "tillerman.watches" -}}
-{{- range $kind := list "etcd" "mysql" "php" }}
+{{- range $kind := list "etcd" "mysql" "php" "wordpress" }}
 {{- if index $.Values.builtIn $kind }}
 {{- $entries := $kind }}
-{{- if and (eq $kind "php") $.Values.builtIn.mysql }}
-{{- $entries = "php-with-mysql" }}
+{{- if and (has $kind (list "php" "wordpress")) $.Values.builtIn.mysql }}
+{{- $entries = printf "%s-with-mysql" $kind }}
 {{- end }}
 {{ $.Files.Get (printf "files/watches-%s.yaml" $entries) | trim }}
 {{- end }}
@@ -48,7 +48,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- /* The ClusterRoles that are bound wherever custom resources are served, as a list of names. */}}
 {{- define "tillerman.servingRoles" -}}
-{{- range $kind := list "etcd" "mysql" "php" }}
+{{- range $kind := list "etcd" "mysql" "php" "wordpress" }}
 {{- if index $.Values.builtIn $kind }}
 - {{ include "tillerman.name" $ }}-{{ $kind }}
 {{- end }}

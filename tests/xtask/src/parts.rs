@@ -340,15 +340,16 @@ pub const PARTS: &[CiPart] = &[
         alone: true,
         compiles: false,
         steps: || {
-            let of = |page: &str| {
-                let walk = format!("tests/node/walk-{page}.sh {BIN} {BIN}-agent");
+            let of = |script: &str, page: &str| {
+                let walk = format!("tests/node/walk-{script}.sh {BIN} {BIN}-agent{page}");
                 format!("case ${{SWEEP_SHARE:-0/1}} in */1) make build-agent && {walk} ;; esac")
             };
-            let (mysql, php) = (of("mysql"), of("php"));
+            let (mysql, php, wordpress) = (of("mysql", ""), of("php", ""), of("php", " wordpress"));
             vec![
                 CiStep::lines("walk", format!("tests/walk.sh {BIN}")).after([BUILD]).within(900),
                 CiStep::lines("docs/how-to/mysql.md", mysql).within(1200),
                 CiStep::lines("docs/how-to/php.md", php).within(1200),
+                CiStep::lines("docs/how-to/wordpress.md", wordpress).within(600),
             ]
         },
     },

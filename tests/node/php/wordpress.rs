@@ -1,0 +1,291 @@
+//! Sites of `WordPress`: of Debian's packages, where public images have it (php-images.sh).
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::{Answer, BASE64, Stage, request};
+use crate::eventually;
+use base64::Engine as _;
+
+const HOST: &str = "blog.example.com";
+const IMAGE: &str = "localhost/wordpress:6.1";
+/// The next version of `WordPress`, on the next PHP.
+const NEXT: &str = "localhost/wordpress:6.8";
+/// A picture of one dot.
+const PICTURE: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/// A site, which differs from the defaults by these fields.
+fn site(stage: &Stage, database: &Value) {
+    let spec = json!({"host": HOST, "title": "Ada's blog: $(DB_PASSWORD) \"quoted\"", "admin": {"email": "ada@example.com"},
+        "image": IMAGE, "nginx": {"image": IMAGE}, "database": database, "externalRequests": false,
+        "uploads": {"size": "1Gi", "onDelete": "Delete"}, "login": {"attemptsPerMinute": 30}});
+    stage.create(("apps.tillerman.dev/v1alpha1", "WordPress"), "blog", &spec);
+}
+
+/// A browser: it keeps cookies.
+struct Browser {
+    address: String,
+    cookies: BTreeMap<String, String>,
+}
+
+impl Browser {
+    fn new(stage: &Stage) -> Self {
+        Self { address: format!("{}:80", stage.address("blog")), cookies: BTreeMap::new() }
+    }
+
+    fn send(&mut self, line: &str, head: &str, body: &str) -> Result<Answer, String> {
+        let cookies: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let head =
+            format!("Host: {HOST}\r\nCookie: {}\r\nContent-Length: {}\r\n{head}", cookies.join("; "), body.len());
+        let answer = request(&self.address, &format!("{line} HTTP/1.1"), &head, body)?;
+        for line in answer.text.split("\r\n\r\n").next().unwrap_or_default().lines() {
+            let Some((name, value)) = line.split_once(": ") else { continue };
+            if name.eq_ignore_ascii_case("set-cookie")
+                && let Some((name, value)) = value.split(';').next().unwrap_or_default().split_once('=')
+            {
+                self.cookies.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        Ok(answer)
+    }
+
+    fn get(&mut self, path: &str) -> Result<Answer, String> {
+        self.send(&format!("GET {path}"), "", "")
+    }
+
+    /// Waits for an answer that fits.
+    fn page(&mut self, path: &str, fits: impl Fn(&Answer) -> bool) -> Answer {
+        eventually(path, || match self.get(path) {
+            Ok(answer) if fits(&answer) => Ok(answer),
+            other => Err(format!("{other:?}").chars().take(2000).collect::<String>()),
+        })
+    }
+
+    /// Sends the form of the login, as its page asks for it.
+    fn log_in(&mut self, password: &str) -> Answer {
+        let form = self.page("/wp-login.php", |answer| answer.status == 200);
+        assert!(form.text.contains("name=\"log\"") && form.text.contains("name=\"pwd\""), "{form:?}");
+        let body = format!("log=admin&pwd={password}&wp-submit=Log+In&redirect_to=%2Fwp-admin%2F&testcookie=1");
+        self.send("POST /wp-login.php", "Content-Type: application/x-www-form-urlencoded\r\n", &body).unwrap()
+    }
+
+    /// A request of the pages of the administrator to the API of `WordPress`.
+    fn api(&mut self, path: &str, head: &str, body: &str) -> Value {
+        let nonce = self.get("/wp-admin/admin-ajax.php?action=rest-nonce").unwrap();
+        let nonce = body_of(&nonce).trim().to_owned();
+        let head = format!("X-WP-Nonce: {nonce}\r\n{head}");
+        let answer = self.send(&format!("POST /index.php?rest_route=/wp/v2/{path}"), &head, body).unwrap();
+        assert_eq!(answer.status, 201, "{answer:?}");
+        let text = body_of(&answer);
+        let (from, to) = (text.find('{').unwrap(), text.rfind('}').unwrap());
+        serde_json::from_str(&text[from..=to]).unwrap_or_else(|why| panic!("{why}: {answer:?}"))
+    }
+}
+
+/// What an answer brings. The lengths of its parts are not removed.
+fn body_of(answer: &Answer) -> String {
+    let body = answer.text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    // One part at a time: a line with its length comes first.
+    if !answer.text.to_lowercase().contains("transfer-encoding: chunked") {
+        return body.to_owned();
+    }
+    let (mut whole, mut rest) = (String::new(), body);
+    while let Some((length, below)) = rest.split_once("\r\n") {
+        let Ok(length @ 1..) = usize::from_str_radix(length.trim(), 16) else { break };
+        let part = below.get(..length).unwrap_or(below);
+        whole += part;
+        rest = below.get(length + 2..).unwrap_or_default();
+    }
+    whole
+}
+
+fn path_of(url: &Value) -> String {
+    url.as_str().unwrap().strip_prefix(&format!("http://{HOST}")).unwrap().to_owned()
+}
+
+fn password(stage: &Stage) -> String {
+    let secret = stage.place.get(&["secret", "blog-admin"]).unwrap();
+    String::from_utf8(BASE64.decode(secret["data"]["password"].as_str().unwrap()).unwrap()).unwrap()
+}
+
+fn is_ready(stage: &Stage) {
+    stage.ready("wordpress", "blog", |condition| condition["status"] == "True");
+}
+
+/// Runs an operation once.
+fn operate(stage: &Stage, name: &str) {
+    let request = format!("tillerman.dev/operation={name}@1");
+    stage.place.kubectl(&["annotate", "--overwrite", "wordpress", "blog", &request]).unwrap();
+    eventually(name, || {
+        let operation = stage.place.get(&["wordpress", "blog"])?["status"]["operations"][name].clone();
+        if operation["result"] == "Succeeded" { Ok(()) } else { Err(operation.to_string()) }
+    });
+}
+
+/// Paths that a fresh installation leaves open.
+fn closed(browser: &mut Browser) {
+    for path in [
+        "/xmlrpc.php",
+        "/xmlrpc.php/x",
+        "/wp-cron.php",
+        "/wp-config.php",
+        "/wp-admin/install.php",
+        "/wp-admin/setup-config.php",
+        "/wp-admin/upgrade.php",
+        "/wp-content/uploads/a.php",
+        "/wp-content/uploads/2026/01/a.PhP/x",
+        "/wp-content/cache/a.php",
+    ] {
+        assert_eq!(browser.get(path).unwrap().status, 403, "{path}");
+    }
+    assert_eq!(browser.get("/wp-content/plugins/none.php").unwrap().status, 404);
+}
+
+/// A client can try only so many passwords.
+fn limited(stage: &Stage) {
+    let mut browser = Browser::new(stage);
+    let body = "log=admin&pwd=wrong";
+    let head = "Content-Type: application/x-www-form-urlencoded\r\n";
+    let statuses: Vec<u16> =
+        (0..12).map(|_| browser.send("POST /wp-login.php/x", head, body).unwrap().status).collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
+}
+
+/// A site is installed, an administrator writes a post with a picture, its pod is killed, and `WordPress` is upgraded: the post stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_post_outlives_its_pod_and_an_upgrade() {
+    let stage = Stage::new("wordpress-post");
+    let start = Instant::now();
+    stage.database(1, &["blog"]);
+    site(&stage, &json!({"cluster": "db"}));
+    is_ready(&stage);
+    let mut browser = Browser::new(&stage);
+    browser.page("/wp-login.php", |answer| answer.status == 200);
+    eprintln!("login page with a database: {:.1} s after apply", start.elapsed().as_secs_f32());
+    let home = browser.page("/", |answer| answer.status == 200);
+    assert!(home.text.contains("Ada&#039;s blog: $(DB_PASSWORD) &quot;quoted&quot;"), "{home:?}");
+
+    closed(&mut browser);
+    let wrong = browser.log_in("wrong");
+    assert!(wrong.status == 200 && !wrong.text.contains("wordpress_logged_in"), "{wrong:?}");
+    let password = password(&stage);
+    let logged_in = browser.log_in(&password);
+    assert!(
+        logged_in.status == 302 && browser.cookies.keys().any(|name| name.starts_with("wordpress_logged_in")),
+        "{logged_in:?}"
+    );
+    let head = "Content-Type: application/json\r\n";
+    let post = json!({"title": "Of Ada", "content": "A picture is below. <a href=\"http://blog.example.com/of-ada\">More</a>", "status": "publish"}).to_string();
+    let post = path_of(&browser.api("posts", head, &post)["link"]);
+    // The picture is a text here, because a test of its content needs no more.
+    let picture = format!("{PICTURE}\n");
+    let head = "Content-Type: text/plain\r\nContent-Disposition: attachment; filename=\"dot.txt\"\r\n";
+    let file = path_of(&browser.api("media", head, &picture)["source_url"]);
+    let shows = |answer: &Answer| answer.status == 200 && answer.text.contains("A picture is below.");
+    browser.page(&post, shows);
+    assert!(browser.page(&file, |answer| answer.status == 200).text.contains(PICTURE), "{file}");
+    // Plugins come with the image only.
+    let plugins = browser.page("/wp-admin/plugins.php", |answer| answer.status == 200);
+    assert!(!plugins.text.contains("plugin-install.php"), "the administrator can install no code");
+
+    // The name of the pod that is ready.
+    let serving = |stage: &Stage| {
+        let pods = stage.place.get(&["pods", "-l", "app.kubernetes.io/name=wordpress"]).unwrap()["items"].clone();
+        let is_ready = |pod: &&Value| {
+            let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
+        };
+        let ready = pods.as_array().unwrap().iter().find(is_ready);
+        ready.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+    };
+    let before = serving(&stage).unwrap();
+    let killed = Instant::now();
+    stage.place.kubectl(&["delete", "pod", &before, "--grace-period=0", "--force"]).unwrap();
+    eventually("another pod serves", || match serving(&stage) {
+        Some(now) if now != before => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    browser.page(&post, shows);
+    eprintln!("post after its pod was killed: {:.1} s", killed.elapsed().as_secs_f32());
+    browser.page(&file, |answer| answer.status == 200);
+    assert_eq!(browser.page("/wp-admin/profile.php", |answer| answer.status != 502).status, 200, "the session is kept");
+
+    let version = "SELECT CAST(option_value AS UNSIGNED) FROM blog.wp_options WHERE option_name = 'db_version'";
+    let old = stage.number(version).await;
+    let patch = json!({"spec": {"image": NEXT, "nginx": {"image": NEXT}}}).to_string();
+    let upgraded = Instant::now();
+    stage.place.kubectl(&["patch", "wordpress", "blog", "--type=merge", "-p", &patch]).unwrap();
+    is_ready(&stage);
+    let new = stage.number(version).await;
+    eprintln!("upgrade of the tables from {old} to {new}: {:.1} s", upgraded.elapsed().as_secs_f32());
+    assert!(new > old, "{old} {new}");
+    let page = browser.page(&post, shows);
+    assert!(page.status == 200, "{page:?}");
+    let profile = browser.page("/wp-admin/profile.php", |answer| answer.status == 200);
+    assert!(profile.text.contains("Version 6.8"), "{profile:?}");
+
+    // WordPress' own tasks.
+    stage.place.kubectl(&["create", "job", "once", "--from=cronjob/blog-cron"]).unwrap();
+    stage.place.kubectl(&["wait", "job/once", "--for=condition=Complete", "--timeout=120s"]).unwrap();
+
+    // Another address, and another password.
+    let patch =
+        json!({"spec": {"replace": {"from": format!("http://{HOST}"), "to": "https://new.example.com"}}}).to_string();
+    stage.place.kubectl(&["patch", "wordpress", "blog", "--type=merge", "-p", &patch]).unwrap();
+    is_ready(&stage);
+    let links = "SELECT COUNT(*) FROM blog.wp_posts WHERE post_content LIKE '%https://new.example.com/of-ada%'";
+    assert_eq!(stage.number(links).await, 0);
+    operate(&stage, "replace");
+    assert_eq!(stage.number(links).await, 1);
+    let given = "another $(password) 'of' \"Ada\" \\1";
+    let given = format!("--from-literal=password={given}");
+    stage.place.kubectl(&["create", "secret", "generic", "given", &given]).unwrap();
+    let patch = json!({"spec": {"admin": {"secretName": "given"}}}).to_string();
+    stage.place.kubectl(&["patch", "wordpress", "blog", "--type=merge", "-p", &patch]).unwrap();
+    is_ready(&stage);
+    operate(&stage, "password");
+    let answer = browser.get("/wp-admin/profile.php").unwrap();
+    assert_eq!(answer.status, 302, "the session has ended: {answer:?}");
+    let mut browser = Browser::new(&stage);
+    assert_eq!(browser.log_in("another+%24%28password%29+%27of%27+%22Ada%22+%5C1").status, 302);
+
+    // An earlier version refuses the tables, and the site stays.
+    let patch = json!({"spec": {"image": IMAGE, "nginx": {"image": IMAGE}}}).to_string();
+    stage.place.kubectl(&["patch", "wordpress", "blog", "--type=merge", "-p", &patch]).unwrap();
+    let refused = stage.ready("wordpress", "blog", |condition| {
+        condition["status"] == "False" && condition["message"].to_string().contains("earlier version")
+    });
+    eprintln!("{}", refused["message"]);
+    browser.page(&post, shows);
+
+    limited(&stage);
+    stage.had_its_rights();
+}
+
+/// One object makes the site and its database; both go with it.
+#[test]
+fn a_site_has_a_database_of_its_own() {
+    let stage = Stage::new("wordpress-own");
+    let start = Instant::now();
+    site(
+        &stage,
+        &json!({"own": true, "image": "localhost/mariadb:10.11.19", "agentImage": "localhost/tillerman-agent:test",
+            "storage": {"size": "1Gi", "onDelete": "Delete"}}),
+    );
+    is_ready(&stage);
+    let mut browser = Browser::new(&stage);
+    browser.page("/wp-login.php", |answer| answer.status == 200);
+    eprintln!("login page with its own database: {:.1} s after apply", start.elapsed().as_secs_f32());
+    let revision = stage.place.get(&["wordpress", "blog"]).unwrap()["status"]["release"]["revision"].clone();
+    assert_eq!(revision, 1, "one revision suffices");
+    assert_eq!(browser.log_in(&password(&stage)).status, 302);
+    stage.place.kubectl(&["delete", "wordpress", "blog", "--timeout=120s"]).unwrap();
+    eventually("the database is gone, too", || {
+        let left = stage.place.kubectl(&["get", "mysqlclusters,statefulsets,deployments", "-o", "name"])?;
+        if left.trim().is_empty() { Ok(()) } else { Err(left) }
+    });
+    std::thread::sleep(Duration::from_secs(1));
+    stage.had_its_rights();
+}
