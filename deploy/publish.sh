@@ -51,7 +51,8 @@ pushes() {
 mapfile -t operator < <(programs tillerman)
 mapfile -t agent < <(programs tillerman-agent)
 charts=()
-for chart in "$here"/../charts/*/; do charts+=(--chart "${chart%/}"); done
+cp -rL "$here/../charts" "$work/"
+for chart in "$work"/charts/*/; do charts+=(--chart "${chart%/}"); done
 pushes "$image" "$out/tillerman-$version-image.tar" "${charts[@]}" "${operator[@]}"
 pushes "$image-agent" "$out/tillerman-agent-$version-image.tar" "${agent[@]}"
 "$self" push --new "${signed[@]}" "${flags[@]}" "$out/tillerman-$version.tgz" "oci://${CHARTS:-${image%/*}/charts}"

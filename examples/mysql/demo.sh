@@ -204,7 +204,7 @@ lost=$(comm -23 "$demo/wanted" "$demo/found" | wc -l)
 echo "$(wc -l <"$demo/wanted") writes acknowledged, $lost lost"
 [ "$lost" = 0 ]
 
-# comes CHART IMAGE FIELDS OBJECTS: a cluster imports a database that runs as a release `shop` of this chart of Bitnami's, while a writer goes on
+# comes CHART IMAGE FIELDS OBJECTS: a cluster imports a database that runs as a release `shop` of this chart of Bitnami's, while a writer continues
 comes() {
 	local chart=$1 image=$2 fields=$3 objects=$4 source writer lost
 	kubectl delete mysql shop --ignore-not-found --timeout=60s >/dev/null

@@ -36,7 +36,7 @@ fn file_system(kubectl: impl Fn(&[&str]) -> Result<String, String>, pod: &str, c
     text.lines().last().unwrap().trim().parse().unwrap()
 }
 
-/// Clients write until the volumes of MariaDB are nearly full. They grow, together, while the clients go on, and not above the limit of the
+/// Clients write until the volumes of MariaDB are nearly full. They grow, together, while the clients continue, and not above the limit of the
 /// driver, whose refusal harms nobody.
 #[tokio::test(flavor = "multi_thread")]
 async fn volumes_of_a_database_grow_while_clients_write() {
@@ -73,7 +73,7 @@ async fn volumes_of_a_database_grow_while_clients_write() {
     let events = cluster.kubectl(&["get", "events", "-o", "jsonpath={.items[*].reason}"]).unwrap();
     assert!(events.contains("VolumeEnlarged"), "{events}");
 
-    // The chart's own size is more than the driver allows: it says so, and the cluster goes on.
+    // The chart's own size is more than the driver allows: it says so, and the cluster continues.
     cluster.patch(&json!({"storage": {"size": "1500Mi"}}));
     eventually("the driver refuses", || {
         let events = cluster.kubectl(&["get", "events", "--field-selector=reason=VolumeResizeFailed"])?;

@@ -1,5 +1,5 @@
 //! The statements that bring databases and accounts from their present state to the declared state. Only accounts that
-//! the agent made or was told to take over are changed or dropped, and no database is dropped. Statements are made of checked names, listed
+//! the agent made or takes over by request are changed or dropped, and no database is dropped. Statements are made of checked names, listed
 //! privileges, and hashes.
 
 use std::collections::{BTreeMap, BTreeSet};
