@@ -312,17 +312,13 @@ until_ok 120 result backup Succeeded
 show kubectl annotate mysql shop --overwrite tillerman.dev/operation=drill@1
 until_ok 240 result drill Succeeded
 kubectl get mysql shop -o jsonpath='{.status.operations.drill}{"\n"}'
-# A byte of a file of the backup is changed.
-kubectl run harm --image=localhost/mariadb:10.11.19 --image-pull-policy=IfNotPresent --restart=Never --overrides='{"spec":{
-	"containers":[{"name":"harm","image":"localhost/mariadb:10.11.19","imagePullPolicy":"IfNotPresent","command":["sh","-euc",
-	"file=$(find /backups/shop -type f -size +64k | sort | head -1); printf X | dd of=\"$file\" bs=1 seek=50000 conv=notrunc; echo $file"],
-	"volumeMounts":[{"name":"backups","mountPath":"/backups"}]}],
-	"volumes":[{"name":"backups","persistentVolumeClaim":{"claimName":"backups"}}]}}'
-show kubectl wait pod/harm --for=jsonpath='{.status.phase}'=Succeeded --timeout=60s
+# A byte of the backup is changed on the node.
+volume=$(kubectl get pv "$(kubectl get pvc backups -o jsonpath='{.spec.volumeName}')" -o jsonpath='{.spec.hostPath.path}')
+show "$top/tests/cluster/node-in.sh" /bin/sh -euc \
+	"file=\$(find '$volume/shop' -type f -size +64k | head -1); printf X | dd of=\"\$file\" bs=1 seek=50000 conv=notrunc status=none; echo \"\$file\""
 show kubectl annotate mysql shop --overwrite tillerman.dev/operation=drill@2
 until_ok 240 result drill Failed
 kubectl get mysql shop -o jsonpath='{.status.operations.drill}{"\n"}'
-kubectl delete pod harm --wait=false >/dev/null
 gone mysql "$here/bitnami-like-mysql.yaml"
 
 step "What to do next"
