@@ -262,17 +262,17 @@ fn an_autoscaler_begins_with_the_replicas_that_there_are() {
 #[test]
 fn a_field_that_cannot_change_is_tried_so_often_and_rolled_back() {
     let (space, _operator) = with_objects("fixed");
-    let objects = |size: &str, data: &str| {
-        let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": size}}}});
+    let objects = |mode: &str, data: &str| {
+        let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": [mode],
+            "resources": {"requests": {"storage": "1Gi"}}}});
         let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": {"replicas": 0,
             "serviceName": "s", "selector": {"matchLabels": {"app": "s"}}, "volumeClaimTemplates": [claim], "template":
             {"metadata": {"labels": {"app": "s"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
         [json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": data}}), set]
     };
-    apply(&space, &objects("1Gi", "old"));
+    apply(&space, &objects("ReadWriteOnce", "old"));
     deployed(&space, 1);
-    apply(&space, &objects("2Gi", "new"));
+    apply(&space, &objects("ReadWriteMany", "new"));
     let stalled = space.wait("web/app", "Stalled", "True");
     assert_eq!(stalled["reason"], "ImmutableField");
     let message = stalled["message"].as_str().unwrap();
