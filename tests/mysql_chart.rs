@@ -530,7 +530,7 @@ fn another_user_changes_no_pod_and_a_password_is_made_or_copied() {
 #[test]
 fn an_application_that_is_listed_gets_a_database_a_user_and_a_secret_with_the_way_there() {
     let world = world();
-    let values = json!({"applications": [{"name": "shop-1", "requireTLS": true}, {"name": "blog", "database": "wp"}]});
+    let values = json!({"applications": [{"name": "shop-1", "requireTLS": true}, {"name": "blog", "database": "wp", "user": "old_blog", "takeOver": true}]});
     let first = world.deploy(&values);
     let secret = &first["my-app-shop-1"];
     let read = |key: &str| text(secret, key);
@@ -547,6 +547,12 @@ fn an_application_that_is_listed_gets_a_database_a_user_and_a_secret_with_the_wa
     assert_eq!(
         (&declared["users"][0]["databases"], &declared["users"][0]["requireTLS"]),
         (&json!(["shop_1"]), &json!(true))
+    );
+    let user = &declared["users"][1];
+    assert_eq!((&user["name"], &user["takeOver"]), (&json!("old_blog"), &json!(true)));
+    assert_eq!(
+        (text(&first["my-app-blog"], "username"), &declared["users"][0]["takeOver"]),
+        ("old_blog".into(), &Value::Null)
     );
     assert_eq!(world.deploy(&values), first, "a password that was made is kept");
     // Of a single member there is no replica to read from.

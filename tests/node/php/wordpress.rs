@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Answer, BASE64, Stage, request};
 use crate::eventually;
@@ -286,6 +286,5 @@ fn a_site_has_a_database_of_its_own() {
         let left = stage.place.kubectl(&["get", "mysqlclusters,statefulsets,deployments", "-o", "name"])?;
         if left.trim().is_empty() { Ok(()) } else { Err(left) }
     });
-    std::thread::sleep(Duration::from_secs(1));
     stage.had_its_rights();
 }
