@@ -12,6 +12,7 @@ use super::driver::DriverProfile;
 use super::drivers::Drivers;
 use super::workload::{Latch, Mode, Move, MoveKind, VolumeClaim, Workload};
 use crate::object::conditions::Conditions;
+use crate::object::quantity;
 
 /// The actions of a pass on a stateful set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +131,17 @@ fn volumes(set: &Set, workload: &Workload) -> Option<Value> {
     (!all.is_empty()).then_some(all.into())
 }
 
+/// The claims whose volumes grow by themselves: the sizes that they request, and when the operator last asked for more.
+fn claims(set: &Set, workload: &Workload) -> Option<Value> {
+    let template = &set.grow.as_ref()?.claim;
+    let all = workload.claims.values().flatten();
+    let grows = all.filter(|claim| *claim.size.template == **template && !claim.terminating);
+    let of = |claim: &VolumeClaim| {
+        (claim.name.to_string(), json!({"size": quantity::mebibytes(claim.size.requested), "grown": claim.size.grown}))
+    };
+    Some(grows.map(of).collect::<Map<_, _>>().into())
+}
+
 /// Reason of `Ready` while a release sleeps, or its members do.
 pub const ASLEEP: &str = "Asleep";
 
@@ -214,6 +226,9 @@ pub fn enter(report: &mut MembersStatus, pass: SetProgress<'_>) -> Option<Durati
     }
     if let Some(volumes) = volumes(set, workload) {
         entry["volumes"] = volumes;
+    }
+    if let Some(claims) = claims(set, workload) {
+        entry["claims"] = claims;
     }
     report.members.insert(set.name.clone(), entry);
     let facts = [

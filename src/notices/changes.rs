@@ -145,6 +145,23 @@ fn of_members(before: &ResourceFacts, after: &ResourceFacts) -> Vec<Change> {
             all.push(Change { about, ..once(NoticeEvent::PrimaryChanged, &format!("StatefulSet/{set}"), reason) });
         }
     }
+    for (set, new) in &after.claims {
+        let Some(old) = before.claims.get(set) else { continue };
+        let (mut larger, mut refused) = (Vec::new(), Vec::new());
+        for (name, new) in new {
+            let Some(old) = old.get(name).filter(|old| old.grown < new.grown) else { continue };
+            if old.size == new.size {
+                refused.push(name.clone());
+            } else {
+                larger.push(format!("{name} from {} to {}", old.size, new.size));
+            }
+        }
+        for (event, about) in [(NoticeEvent::VolumeEnlarged, larger), (NoticeEvent::VolumeNotEnlarged, refused)] {
+            if !about.is_empty() {
+                all.push(Change { about, ..once(event, &format!("StatefulSet/{set}"), String::new()) });
+            }
+        }
+    }
     for (set, new) in &after.volumes {
         let old = before.volumes.get(set);
         let is_other = |(member, new): &(&String, &Vec<String>)| {
@@ -267,7 +284,7 @@ pub fn remembered(before: Option<&ResourceFacts>, mut after: ResourceFacts) -> R
 mod tests {
     use super::{Course, changes, remembered};
     use crate::notices::events::NoticeEvent::{self, *};
-    use crate::notices::facts::{Problem, ResourceFacts, Stage};
+    use crate::notices::facts::{ClaimFacts, Problem, ResourceFacts, Stage};
     use crate::notices::pods::{Exit, PodFacts};
 
     fn facts(change: impl FnOnce(&mut ResourceFacts)) -> ResourceFacts {
@@ -390,6 +407,25 @@ mod tests {
         assert_eq!(left.volumes["db"].len(), 1);
         let found = changes(Some(&left), Some(&of(&["db-0", "db-1"], &[("db-0", "a"), ("db-1", "c")])));
         assert_eq!(found.iter().map(|c| c.event).collect::<Vec<_>>(), [MemberJoined]);
+    }
+
+    #[test]
+    fn a_claim_that_grew_is_larger_or_was_refused() {
+        let of = |claims: &[(&str, &str, u64)]| {
+            facts(|f| {
+                let claim = |(name, size, grown): &(&str, &str, u64)| {
+                    ((*name).to_owned(), ClaimFacts { size: (*size).to_owned(), grown: *grown })
+                };
+                f.claims.insert("db".into(), claims.iter().map(claim).collect());
+            })
+        };
+        let before = of(&[("a", "10Mi", 5), ("b", "10Mi", 0), ("c", "10Mi", 5)]);
+        // The size of `c` was changed by a person; `d` is new.
+        let after = of(&[("a", "10Mi", 9), ("b", "12Mi", 9), ("c", "12Mi", 5), ("d", "12Mi", 9)]);
+        let found = changes(Some(&before), Some(&after)).into_iter().map(|c| (c.event, c.about.join(" ")));
+        let expected = [(VolumeEnlarged, "b from 10Mi to 12Mi"), (VolumeNotEnlarged, "a")];
+        assert_eq!(found.collect::<Vec<_>>(), expected.map(|(e, a)| (e, a.to_owned())));
+        assert!(changes(Some(&facts(|_| {})), Some(&after)).is_empty(), "seen for the first time");
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub enum NoticeEvent {
     MemberJoined,
     MemberLeft,
     MemberReplaced,
+    VolumeEnlarged,
+    VolumeNotEnlarged,
     PrimaryChanged,
     OperationSucceeded,
     OperationFailed,
@@ -49,7 +51,7 @@ const fn known(event: NoticeEvent, name: &'static str, by_default: bool, meaning
 
 /// All events. [`NoticeEvent::Recovered`] is the last: it cannot be chosen, because the end of a reported problem is always
 /// reported.
-pub const EVENTS: [Known; 25] = [
+pub const EVENTS: [Known; 27] = [
     known(NoticeEvent::Installed, "Installed", true, "The API server has taken the objects of a new release."),
     known(NoticeEvent::Upgraded, "Upgraded", true, "A release has a new revision."),
     known(
@@ -94,6 +96,18 @@ pub const EVENTS: [Known; 25] = [
         "MemberReplaced",
         true,
         "A member has a new volume: the data of the old one was lost or given up.",
+    ),
+    known(
+        NoticeEvent::VolumeEnlarged,
+        "VolumeEnlarged",
+        true,
+        "The operator requested a larger volume, because the volume of a member is nearly full.",
+    ),
+    known(
+        NoticeEvent::VolumeNotEnlarged,
+        "VolumeNotEnlarged",
+        true,
+        "A volume is nearly full, and the API server refused a larger one. It is tried again after an hour.",
     ),
     known(
         NoticeEvent::PrimaryChanged,
@@ -163,6 +177,7 @@ impl NoticeEvent {
                 | Self::DriftRepaired
                 | Self::MemberJoined
                 | Self::MemberLeft
+                | Self::VolumeEnlarged
                 | Self::OperationSucceeded
                 | Self::ResultSucceeded
                 | Self::PodStarted

@@ -68,6 +68,9 @@ pub struct ResourceFacts {
     /// The volume claims of the members, by StatefulSet and member: the beginnings of their uids.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub volumes: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    /// The claims whose volumes grow by themselves, by StatefulSet and name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub claims: BTreeMap<String, BTreeMap<String, ClaimFacts>>,
     /// Why the primary is the primary, by StatefulSet: `FailOver` or `SwitchOver`. It is not remembered.
     #[serde(skip)]
     pub changed_by: BTreeMap<String, String>,
@@ -83,6 +86,16 @@ pub struct ResourceFacts {
     /// Its pods, where a notice is about pods.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub pods: BTreeMap<String, PodFacts>,
+}
+
+/// A claim whose volume grows by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimFacts {
+    /// The size that it requests, as a quantity.
+    pub size: String,
+    /// When the operator last asked for more, in seconds since 1970; 0 for never.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub grown: u64,
 }
 
 /// A problem of a release.
@@ -181,6 +194,16 @@ impl ResourceFacts {
         if !volumes.is_empty() {
             self.volumes.insert(set.to_owned(), volumes);
         }
+        let claims = entry.get("claims").and_then(Value::as_object).into_iter().flatten().take(MAX);
+        let claims: BTreeMap<_, _> = claims
+            .map(|(name, claim)| {
+                let size = claim["size"].as_str().map(word).unwrap_or_default();
+                (word(name), ClaimFacts { size, grown: claim["grown"].as_u64().unwrap_or_default() })
+            })
+            .collect();
+        if !claims.is_empty() {
+            self.claims.insert(set.to_owned(), claims);
+        }
     }
 }
 
@@ -269,6 +292,7 @@ mod tests {
             "release": {"revision": 3, "repairs": 2},
             "members": {
                 "db": {"primary": "db-0", "members": [{"name": "db-0"}, "db-1"], "volumes": {"db-1": ["fedcba9876"]},
+                    "claims": {"data-db-0": {"size": "12Mi", "grown": 7}, "data-db-1": {"size": "10Mi", "grown": null}},
                     "lastChange": {"kind": "FailOver", "to": "db-0"}},
                 "e": {"statefulSet": "e-etcd", "replicas": 3, "latch": {"moving": {"kind": "Join", "ordinal": 2, "since": 1}}},
                 "ready": ["x"],
@@ -285,6 +309,8 @@ mod tests {
         assert_eq!(found.members["e"], ["e-etcd-0", "e-etcd-1"], "the one that joins is none yet");
         assert_eq!(found.members.len(), 2);
         assert_eq!(found.volumes["db"]["db-1"], ["fedcba98"]);
+        let of = |name: &str| (found.claims["db"][name].size.as_str(), found.claims["db"][name].grown);
+        assert_eq!((of("data-db-0"), of("data-db-1")), (("12Mi", 7), ("10Mi", 0)));
         assert_eq!(found.certificates, ["a".to_owned()].into());
         assert_eq!(found.operations["backup"], ("t".to_owned(), false));
         assert_eq!(found.result, Some(("abcdefgh".to_owned(), true)));

@@ -4,12 +4,14 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use tillerman::agent::contract::VolumeSpace;
 
 use crate::harness::{Space, definition, established, eventually, kubectl, program, repository};
 use crate::kubelet::Kubelet;
 use crate::mail::Mail;
 use crate::notices::{notice, read, space};
 use crate::primary::PrimaryCluster;
+use crate::volumes::ExpandableVolumes;
 
 /// Waits for a line of a message that begins so, behind the time.
 fn said(mail: &Mail, beginning: &str) -> String {
@@ -155,6 +157,15 @@ fn what_happens_to_a_release_reaches_a_person() {
     assert!(operator.stop());
 }
 
+/// Waits for a message about the members of `a` with these words.
+fn says_of_members(mail: &Mail, event: &str, words: &str) {
+    eventually(&format!("{event} {words}"), || {
+        let all = mail.arrived();
+        let is_it = |text: &str| text.contains(&format!("Web a: {event}, StatefulSet/db")) && text.contains(words);
+        if all.iter().any(|one| is_it(&one.text)) { Ok(()) } else { Err(format!("{all:?}")) }
+    });
+}
+
 #[test]
 fn members_that_come_and_go_reach_a_person() {
     let space = space("membermail");
@@ -167,13 +178,7 @@ fn members_that_come_and_go_reach_a_person() {
     cluster.wait(2);
     let events = ["MemberJoined", "MemberLeft", "MemberReplaced", "PrimaryChanged"];
     notice(&cluster.space, "ops", &mail.target(), &json!({"events": events}));
-    let about = |event: &str, words: &str| {
-        eventually(&format!("{event} {words}"), || {
-            let all = mail.arrived();
-            let is_it = |text: &str| text.contains(&format!("Web a: {event}, StatefulSet/db")) && text.contains(words);
-            if all.iter().any(|one| is_it(&one.text)) { Ok(()) } else { Err(format!("{all:?}")) }
-        });
-    };
+    let about = |event: &str, words: &str| says_of_members(&mail, event, words);
     cluster.resize(3);
     about("MemberJoined", "\n  a-db-2\n");
     cluster.wait(3);
@@ -230,5 +235,33 @@ fn the_result_of_a_backup_reaches_a_person() {
     said(&mail, "EtcdBackup once: ResultFailed, result");
     said(&mail, "EtcdBackup once: ResultSucceeded, result");
     assert!(!mail.arrived().iter().any(|one| one.text.contains("bucket")), "{:?}", mail.arrived());
+    assert!(operator.stop());
+}
+
+#[test]
+fn a_volume_that_grows_reaches_a_person() {
+    let space = space("volumemail");
+    let mail = Mail::start(&space);
+    let _volumes = ExpandableVolumes::of(&space, 1, "100Mi");
+    let mut cluster = PrimaryCluster::within(space);
+    cluster.secret("certificates", "client.key");
+    let class = cluster.space.name.clone();
+    let watches = cluster.space.watches(&[("Web", "primary")]);
+    let operator = cluster.space.operator(&watches, &["--notices", "--notice-hosts=127.0.0.1"]);
+    cluster.set(&json!({"size": 1, "class": class, "storage": "100Mi", "grow": {"claim": "data", "max": "130Mi"}}));
+    cluster.wait(1);
+    let claim = "pvc/data-a-db-0";
+    cluster.space.wait_field(claim, "/status/capacity/storage", &json!("100Mi"));
+    notice(&cluster.space, "ops", &mail.target(), &json!({}));
+    let volume = VolumeSpace { capacity: 100 << 20, used: 80 << 20 };
+    cluster.agents.database().volumes.insert(0, volume);
+    says_of_members(&mail, "VolumeEnlarged", "\n  data-a-db-0 from 100Mi to 120Mi\n");
+    // The part of a storage driver. An hour later it is full again, and the class forbids another step.
+    let patch = json!({"status": {"capacity": {"storage": "120Mi"}}}).to_string();
+    cluster.space.kubectl(&["patch", claim, "--subresource=status", "--type=merge", "-p", &patch]).unwrap();
+    kubectl(&["patch", "storageclass", &class, "-p", r#"{"allowVolumeExpansion": false}"#], None).unwrap();
+    let earlier = (jiff::Timestamp::now() - jiff::SignedDuration::from_mins(61)).to_string();
+    cluster.space.kubectl(&["annotate", claim, "--overwrite", &format!("tillerman.dev/grown={earlier}")]).unwrap();
+    says_of_members(&mail, "VolumeNotEnlarged", "\n  data-a-db-0\n");
     assert!(operator.stop());
 }
