@@ -644,6 +644,11 @@ fn backups_are_made_on_schedule_on_demand_and_before_delete() {
         assert!(found, "{event}");
     }
 
+    let import = |more: Value, flavor: &str| {
+        let mut import = json!({"host": "shop", "passwordSecret": {"name": "shop"}});
+        import.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"flavor": flavor, "import": import})
+    };
     let none = world().render(&json!({}));
     assert!(!objects(&none).iter().any(|object| object.name.contains("backup") || object.name.contains("archive")));
     for (values, why) in [
@@ -654,6 +659,9 @@ fn backups_are_made_on_schedule_on_demand_and_before_delete() {
         (json!({"restore": {"storageType": "GCS"}}), "restore: the path"),
         (json!({"import": {"host": "shop"}}), "import.passwordSecret.name is missing"),
         (json!({"import": {"host": "shop"}, "flavor": "mysql"}), "import.passwordSecret.name is missing"),
+        (import(json!({"wayBack": true}), "mysql"), "import.wayBack is not supported for MySQL"),
+        (import(json!({"rollBack": true, "cutOver": true}), "mariadb"), "import.rollBack needs import.wayBack"),
+        (import(json!({"rollBack": true, "wayBack": true}), "mariadb"), "import.rollBack needs import.wayBack"),
         (json!({"import": {"host": "shop"}, "initdbScripts": {"a.sql": "SELECT 1"}}), "must have no tables"),
     ] {
         let error = world().try_render(&values, &[]).unwrap_err();

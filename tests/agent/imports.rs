@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::cluster::{DatabaseCluster, MemberProcess, PASSWORD, PATIENCE, agent, is_mysql, root_of_mysql};
 use crate::declared::Folder;
+use crate::moves::switch_over;
 use crate::writers::{Reached as _, Writers, lost, numbers, reached, run};
 
 const PORT: u16 = 3306;
@@ -520,4 +521,77 @@ async fn what_keeps_a_database_from_coming_is_said_with_what_solves_it() {
     assert!(runs.await.unwrap().is_err() || is_mysql());
     import.ends(PATIENCE * 2, to).await;
     assert_eq!(source.texts("SELECT @@read_only").await, ["1"]);
+}
+
+/// After the cut-over the source follows the cluster, also after the primary has handed over. It takes over again with all writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_takes_over_again_with_all_writes_of_the_cluster() {
+    if is_mysql() {
+        eprintln!("only MariaDB has a way back");
+        return;
+    }
+    let (cluster, _folder) = Folder::of(2, &json!({"import": true, "wayBack": true})).await;
+    let mut source = Source::start(&cluster, &["--event-scheduler=ON"]).await;
+    source.run(&SCHEMA).await;
+    source.run(&OF_MARIADB).await;
+    let writers = Writers::start(&[reached(&source.address, "writer", "writes")], 2).await;
+    writers.more(300).await;
+    let (first, second) = (&cluster.members[0], &cluster.members[1]);
+    Running::of(source.import(first, &["--cut-over"])).ends(PATIENCE * 2, first).await;
+    let here = |member: &MemberProcess| reached(&member.address.to_string(), "writer", "writes");
+    let early = writers.beside(&[here(first)], 2);
+    let mut keys = writers.stop().await;
+
+    // An account that cannot apply writes gets the statement that solves it, and the data stays the cluster's.
+    source
+        .run(&["GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX ON *.* TO few@'%' IDENTIFIED BY 'x'"])
+        .await;
+    fs::write(source.folder.join("few"), "x").unwrap();
+    let import = Running::of(source.import_as("few", first, &["--cut-over", "--way-back"]));
+    let message = says(first, "; the way back waits: the account lacks BINLOG REPLAY to apply the writes").await;
+    assert!(message.starts_with("done: ") && message.contains("GRANT BINLOG REPLAY, CREATE VIEW"), "{message}");
+    drop(import);
+
+    // Applications write to the cluster, and the source follows.
+    let import = Running::of(source.import(first, &["--cut-over", "--way-back"]));
+    says(first, "the way back is open until").await;
+    early.more(300).await;
+    for change in &CHANGES[..4] {
+        run(&first.options(), change).await.unwrap();
+    }
+    drop(import);
+    source.restarts().await;
+    early.more(300).await;
+    // The members have other positions for the same writes.
+    switch_over(&cluster, 0, 1, 2).await;
+    let import = Running::of(source.import(second, &["--cut-over", "--way-back"]));
+    says(second, "the way back is open until").await;
+    let late = early.beside(&[here(second)], 2);
+    keys.extend(early.stop().await);
+    late.more(300).await;
+    drop(import);
+
+    // A day later it would end. It takes over again, while applications write until their accounts are locked.
+    let import = Running::of(source.import(second, &["--cut-over", "--way-back", "--roll-back"]));
+    import.ends(PATIENCE * 2, second).await;
+    keys.extend(late.stop().await);
+    let message = says(second, "rolled back: ").await;
+    eprintln!("{} writes acknowledged; {message}", keys.len());
+    let paused: f64 = message.split("for ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok()).unwrap();
+    assert!(paused < 5.0, "{message}");
+    assert_eq!(lost(&source.at(), &keys).await, Vec::<u64>::new());
+    for query in [
+        "SELECT CONCAT_WS('|', id, f, d, n, HEX(b), SHA2(t, 224), j, at, day, e, HEX(bits), g, l, later) FROM `s h``op`.kinds ORDER BY id",
+        "SELECT CONCAT(id, '-', parent) FROM `s h``op`.child ORDER BY id",
+        "SELECT n FROM `s h``op`.counted",
+    ] {
+        let (there, own) = (source.texts(query).await, texts(&second.options(), query).await);
+        assert!(!there.is_empty() && there == own, "{query}: {there:?} {own:?}");
+    }
+    assert_eq!(source.texts("SELECT CONCAT(@@read_only, @@event_scheduler)").await, ["OFFON"]);
+    assert_eq!(source.texts("SHOW DATABASES LIKE 'tillerman'").await, Vec::<String>::new(), "nothing is left there");
+    run(&reached(&source.address, "shopper", "buys"), "INSERT INTO `s h``op`.child VALUES (30, 2)").await.unwrap();
+    assert!(Conn::new(here(second)).await.is_err(), "the accounts of applications are locked in the cluster");
+    // It does not begin again.
+    Running::of(source.import(second, &["--cut-over", "--way-back", "--roll-back"])).ends(PATIENCE, second).await;
 }

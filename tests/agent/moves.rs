@@ -8,7 +8,7 @@ use crate::cluster::{DatabaseCluster, server};
 use crate::writers::{Writers, lost};
 
 /// The primary hands over to another member, and follows it.
-async fn switch_over(cluster: &DatabaseCluster, from: usize, to: usize, epoch: u64) {
+pub async fn switch_over(cluster: &DatabaseCluster, from: usize, to: usize, epoch: u64) {
     let state = cluster.demote(from, epoch - 1, 10_000).await.unwrap();
     assert_eq!((state.role, state.writable, state.waiting), (Role::Fenced, false, 0));
     cluster.members[to].until("it has all", |target| target.has.contains(&state.has)).await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::etcd::Etcd;
 use crate::eventually;
 use crate::harness::Space;
-use crate::mysql::MySql;
+use crate::mysql::{IMAGE, MySql};
 use crate::support::rows::{Writers, run};
 
 /// The size of a claim's volume as its driver has made it, and the size that is requested.
@@ -113,6 +113,42 @@ async fn volumes_that_no_pod_may_use_grow_while_the_cluster_sleeps() {
     assert_eq!(grown(|claim| cluster.get(&["pvc", claim]), &["data-my-0"], "600Mi"), "700Mi");
     assert!(file_system(|args| cluster.kubectl(args), "my-0", "mysql", "/var/lib/mysql") > 600);
     cluster.has_all(&keys).await;
+}
+
+/// The commands of the page: a snapshot of the primary's volume while clients write, and a new cluster that adopts a volume made from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_cluster_has_what_a_snapshot_of_a_volume_has() {
+    let mut cluster = MySql::named("mysql-snapshot", "example");
+    let storage = json!({"size": "600Mi", "className": "growing", "onDelete": "Delete"});
+    cluster.create(&json!({"replicas": 2, "storage": storage}));
+    let writers = Writers::start(&[cluster.writes()], 4).await;
+    writers.more(1000).await;
+    let section = include_str!("../../docs/how-to/mysql.md").split("### From a snapshot of a volume\n").nth(1).unwrap();
+    let blocks: Vec<&str> =
+        section.split("```sh\n").skip(1).take(2).map(|part| part.split("```").next().unwrap()).collect();
+    let namespace = cluster.namespace.clone();
+    let runs = |block: &str| {
+        let script = format!("kubectl() {{ command kubectl -n {namespace} \"$@\"; }}\n{block}");
+        let done = std::process::Command::new("bash").args(["-euo", "pipefail", "-c", &script]).output().unwrap();
+        assert!(done.status.success(), "{block}: {done:?}");
+    };
+    let before = writers.keys();
+    writers.longest_gap();
+    let began = std::time::Instant::now();
+    runs(blocks[0]);
+    eprintln!("the snapshot took {:.1?}; longest time without a write {:?}", began.elapsed(), writers.longest_gap());
+    writers.more(500).await;
+    let keys = writers.stop().await;
+    let images = format!("spec:\n  image: {IMAGE}\n  agentImage: localhost/tillerman-agent:test\n  replicas");
+    let block = blocks[1].replace("spec:\n  replicas", &images);
+    let block = block.replace("storage: 8Gi}}\n", "storage: 600Mi}}\n  storageClassName: growing\n");
+    let began = std::time::Instant::now();
+    runs(&block.replace("onOrphan: Adopt", "onOrphan: Adopt, size: 600Mi, className: growing, onDelete: Delete"));
+    eprintln!("two members from the snapshot after {:.1?}", began.elapsed());
+    cluster.has_all(&keys).await;
+    cluster.turns_to("restored");
+    cluster.has_all(&before).await;
+    assert!(before.len() >= 1000, "{}", before.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]

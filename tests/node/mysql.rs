@@ -44,12 +44,18 @@ impl MySql {
     /// Creates the custom resource, and waits until it is ready.
     pub fn create(&mut self, spec: &Value) {
         let mut body = json!({"apiVersion": "databases.tillerman.dev/v1alpha1", "kind": "MySQLCluster",
-            "metadata": {"name": "my", "namespace": self.namespace},
+            "metadata": {"name": self.name, "namespace": self.namespace},
             "spec": {"image": IMAGE, "agentImage": "localhost/tillerman-agent:test", "storage": {"size": "1Gi", "onDelete": "Delete"}}});
         let fields = body["spec"].as_object_mut().unwrap();
         fields.extend(spec.as_object().unwrap().clone());
         kubectl(&["create", "-f", "-"], Some(&body.to_string())).unwrap();
         self.settled();
+        self.knows_password();
+    }
+
+    /// Another cluster of the namespace, instead of this one.
+    pub fn turns_to(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
         self.knows_password();
     }
 

@@ -130,7 +130,7 @@ async fn apply(member: &DatabaseMember, process: &Arc<Process>, wanted: &Wanted)
     let actual = look(&mut sql).await?;
     let mut problems = Vec::new();
     if member.flags.administrator_password_file.is_some() {
-        let admits = admit_import(&mut sql, &member.flags.administrator, declared.import).await?;
+        let admits = admit_import(&mut sql, &member.flags.administrator, declared).await?;
         problems.extend(run(member, process, &mut sql, &admits).await?.map(|why| format!("import: {why}")));
     }
     for (index, database) in declared.databases.iter().enumerate() {
@@ -180,20 +180,24 @@ async fn apply(member: &DatabaseMember, process: &Arc<Process>, wanted: &Wanted)
     Ok(problems)
 }
 
-/// Lets the administrator replay rows of another database's binary log, as long as an import is declared.
-async fn admit_import(sql: &mut Sql, administrator: &str, import: bool) -> Result<Vec<String>, SqlError> {
+/// Lets the administrator replay rows of another database's binary log, as long as an import is declared. For the way back it also reads that
+/// of the cluster, and ends connections of applications.
+async fn admit_import(sql: &mut Sql, administrator: &str, declared: &Declared) -> Result<Vec<String>, SqlError> {
     let account = format!("'{administrator}'@'%'");
-    let privilege = sql.flavor.replays();
     let query = format!(
-        "SELECT 1 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = '{privilege}' AND GRANTEE = '{}'",
+        "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES WHERE GRANTEE = '{}'",
         account.replace('\'', "''")
     );
-    let admits = !sql.rows(&query, SHORT).await?.is_empty();
-    Ok(match (import, admits) {
-        (true, false) => vec![format!("GRANT {privilege} ON *.* TO {account}")],
-        (false, true) => vec![format!("REVOKE {privilege} ON *.* FROM {account}")],
-        _ => Vec::new(),
-    })
+    let has: Vec<String> = sql.rows(&query, SHORT).await?.iter().map(RowFields::first).collect();
+    let way_back = declared.import && declared.way_back && sql.flavor == Flavor::Mariadb;
+    let wanted =
+        [(sql.flavor.replays(), declared.import), ("REPLICATION SLAVE", way_back), ("CONNECTION ADMIN", way_back)];
+    let statement = |(privilege, wanted): (&str, bool)| match (wanted, has.iter().any(|has| has == privilege)) {
+        (true, false) => Some(format!("GRANT {privilege} ON *.* TO {account}")),
+        (false, true) => Some(format!("REVOKE {privilege} ON *.* FROM {account}")),
+        _ => None,
+    };
+    Ok(wanted.into_iter().filter_map(statement).collect())
 }
 
 /// How far an import is, in the words of `import::record`.

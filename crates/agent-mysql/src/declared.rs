@@ -52,6 +52,8 @@ pub struct Declared {
     pub users: Vec<User>,
     /// Whether the data of a running database is imported.
     pub import: bool,
+    /// Whether its source can follow the cluster afterwards.
+    pub way_back: bool,
 }
 
 /// A database.

@@ -6,7 +6,7 @@ use std::fmt;
 use tillerman_agent::position::Position;
 
 /// One GTID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Gtid {
     /// The domain.
     pub domain: u32,

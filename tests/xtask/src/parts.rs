@@ -314,9 +314,9 @@ pub const PARTS: &[CiPart] = &[
         release: true,
         alone: true,
         compiles: false,
-        // The agent for MariaDB takes minutes to build: a share leaves its clusters out.
+        // The agent for MariaDB and the storage driver take minutes to build: a share leaves out what needs them.
         steps: || {
-            let with_agent = format!("make build-agent && agent={BIN}-agent");
+            let with_agent = format!("make build-agent && agent={BIN}-agent && export WITH_VOLUMES=yes");
             let run = format!(
                 "case ${{SWEEP_SHARE:-0/1}} in */1) {with_agent} ;; esac; tests/node/run.sh {BIN} ${{agent:-}}"
             );

@@ -19,6 +19,10 @@ const LATE: Duration = Duration::from_secs(30);
 const ALL: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, REFERENCES, INDEX, ALTER, CREATE TEMPORARY TABLES, LOCK TABLES, EXECUTE, \
                    CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, EVENT, TRIGGER";
 
+/// Accounts of clients, as a condition of SQL: neither the server's own ones, nor that of the session.
+pub const CLIENTS: &str = "User NOT IN ('root', 'mysql', 'mariadb.sys', 'mysql.sys', 'mysql.session', 'mysql.infoschema', 'healthcheck', '') \
+                           AND User NOT LIKE 'tillerman%' AND User <> SUBSTRING_INDEX(CURRENT_USER(), '@', 1)";
+
 /// Creates the accounts of the source that the cluster lacks, with the stored forms of their passwords and their privileges on databases.
 /// Returns what did not come, in words.
 pub async fn take_accounts(from: &mut Sql, to: &mut Sql) -> Result<Vec<String>, SqlError> {
@@ -31,10 +35,7 @@ pub async fn take_accounts(from: &mut Sql, to: &mut Sql) -> Result<Vec<String>, 
             "NOT (account_locked = 'Y' AND password_expired = 'Y' AND authentication_string = '')"
         }
     };
-    let query = format!(
-        "SELECT User AS user, Host AS host FROM mysql.user WHERE User NOT IN ('root', 'mysql', 'mariadb.sys', 'mysql.sys', 'mysql.session', \
-         'mysql.infoschema', 'healthcheck', '') AND User NOT LIKE 'tillerman%' AND {no_role} AND User <> SUBSTRING_INDEX(CURRENT_USER(), '@', 1)"
-    );
+    let query = format!("SELECT User AS user, Host AS host FROM mysql.user WHERE {CLIENTS} AND {no_role}");
     for row in from.rows(query, LATE).await? {
         let account = format!("'{}'@'{}'", quoted(&row.text("user")), quoted(&row.text("host")));
         let shown = format!("{}@{}", row.text("user"), row.text("host"));

@@ -12,7 +12,7 @@ use super::dump::dump;
 use super::flags::Import;
 use super::moment::until;
 use super::programs::reaches;
-use super::record::{ImportPhase, enter, hold, moves, name, release, say};
+use super::record::{Direction, ImportPhase, enter, hold, moves, name, release, say};
 use super::source::{Database, databases};
 use super::stream::{Mark, Writes, without_definer};
 use crate::flavor::Flavor;
@@ -47,7 +47,7 @@ pub async fn copy(
         Flavor::Mariadb => statements(import, source, target, from, &names, &mut progress).await?,
         Flavor::Mysql => dump(source, target, &mut progress).await?,
     };
-    to.run(moves(&mark, &writes), LATE).await.map_err(said)?;
+    to.run(moves(Direction::Import, &mark, &writes), LATE).await.map_err(said)?;
     enter(to, ImportPhase::Following).await.map_err(said)?;
     release(to).await.map_err(said)
 }
@@ -138,7 +138,7 @@ async fn statements(
     }
     let (file, position) = position(&String::from_utf8_lossy(&head)).ok_or("the copy does not have its position")?;
     let writes = until(from, &file, position).await?;
-    Ok((Mark { file, position, gtid: (0, 0) }, writes))
+    Ok((Mark { file, position, ..Mark::default() }, writes))
 }
 
 fn progress(done: u64, of: u64, within: Duration) -> String {

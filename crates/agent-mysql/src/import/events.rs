@@ -127,7 +127,7 @@ pub struct Events {
 impl Events {
     /// Reads from a position of this binary log on.
     pub fn new(file: &str, position: u64) -> Self {
-        Self { at: Mark { file: file.to_owned(), position, gtid: (0, 0) }, ..Self::default() }
+        Self { at: Mark { file: file.to_owned(), position, ..Mark::default() }, ..Self::default() }
     }
 
     /// Takes the next event. The error is a sentence.
@@ -204,7 +204,7 @@ impl Events {
             return Err("the binary log of the source has a name without a number".to_owned());
         }
         if file != self.at.file {
-            self.at = Mark { file: file.to_owned(), position: 4, gtid: (0, 0) };
+            self.at = Mark { file: file.to_owned(), position: 4, ..Mark::default() };
         }
         Ok(())
     }
@@ -563,7 +563,7 @@ mod tests {
     }
 
     fn mark(file: &str, position: u64) -> Mark {
-        Mark { file: file.to_owned(), position, gtid: (0, 0) }
+        Mark { file: file.to_owned(), position, ..Mark::default() }
     }
 
     fn run(text: &str) -> Step {

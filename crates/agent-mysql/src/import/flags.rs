@@ -49,6 +49,12 @@ pub struct Import {
     /// End the writes at the source as soon as both have the same data
     #[arg(long)]
     pub cut_over: bool,
+    /// Afterwards let the source follow the cluster for a day, so that it can take over again
+    #[arg(long)]
+    pub way_back: bool,
+    /// With --way-back: end the writes of applications in the cluster, and let the source take over again
+    #[arg(long, requires = "way_back")]
+    pub roll_back: bool,
     /// With --check: also write the result to this file
     #[arg(long, requires = "check")]
     pub report: Option<PathBuf>,

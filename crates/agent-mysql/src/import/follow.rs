@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use super::flags::Import;
 use super::moment::ISOLATION;
 use super::programs::reaches;
-use super::record::{self, Record, begins, hold, moves};
+use super::record::{self, Direction, Record, begins, hold, moves};
 use super::stream::{Mark, Reader, Step, Steps, Writes, steps, words};
 use super::{ANSWER, events};
 use crate::flavor::Flavor;
@@ -40,6 +40,8 @@ pub struct Stop {
 /// What the follower and those who steer it share.
 #[derive(Clone)]
 pub struct Follower {
+    /// Whose writes are followed.
+    pub direction: Direction,
     /// The writes of the source that the cluster has.
     pub applied: watch::Sender<Writes>,
     /// Held between two transactions: no write of the source is applied meanwhile.
@@ -48,11 +50,11 @@ pub struct Follower {
 
 impl Follower {
     /// Begins with what the record has.
-    pub fn new(record: &Record) -> Self {
-        Self { applied: watch::Sender::new(record.writes.clone()), stop: Arc::default() }
+    pub fn new(direction: Direction, record: &Record) -> Self {
+        Self { direction, applied: watch::Sender::new(record.writes.clone()), stop: Arc::default() }
     }
 
-    /// Applies the writes of the source until a side fails, which the error says.
+    /// Applies the writes of one side, the source, to the other one until a side fails, which the error says.
     pub async fn follow(
         &self,
         import: &Import,
@@ -60,21 +62,24 @@ impl Follower {
         target: &Address,
         record: Record,
     ) -> Result<(), String> {
-        let said = |error: SqlError| format!("the cluster: {error}");
+        let (from, to) = self.direction.sides();
+        let said = |error: SqlError| format!("{to}: {error}");
         let mut sql = target.connect(ANSWER).await.map_err(said)?;
         // The session of a follower that was killed may still commit: the record is right when it has ended.
         hold(&mut sql).await?;
-        let record = record::read(&mut sql, &record.source).await.map_err(said)?;
+        let record = record::read(&mut sql, self.direction, &record.source).await.map_err(said)?;
         self.applied.send_replace(record.writes.clone());
         let (steps, mut receiver) = steps();
         let server = server_id()?;
         let reader = match sql.flavor {
             Flavor::Mariadb => {
-                tokio::spawn(read(start(import, source, &record, server)?, Reader::new(&record.file), steps))
+                let child = start(self.direction, import, source, &record, server)?;
+                tokio::spawn(read(child, Reader::new(&record.file), steps, from))
             }
             Flavor::Mysql => tokio::spawn(events::read(source.clone(), server, record.clone(), steps)),
         };
         let mut session = Session {
+            direction: self.direction,
             sql,
             target,
             writes: record.writes,
@@ -108,10 +113,10 @@ impl Follower {
             }
         };
         if let Err(error) = applied {
-            return Err(format!("the cluster does not take a write of the source ({}): {error}", session.words));
+            return Err(format!("{to} does not take a write of {from} ({}): {error}", session.words));
         }
         reader.await.map_err(|error| error.to_string())??;
-        Err("the source ended the stream of its binary log".to_owned())
+        Err(format!("{from} ended the stream of its binary log"))
     }
 
     async fn take(&self, session: &mut Session<'_>, step: Step) -> Result<(), SqlError> {
@@ -171,7 +176,7 @@ impl Follower {
     /// Commits the transactions of the source that have ended.
     async fn commit(&self, session: &mut Session<'_>) -> Result<(), SqlError> {
         let Some(mark) = session.ended.take() else { return Ok(()) };
-        session.add(moves(&mark, &session.writes).as_bytes()).await?;
+        session.add(moves(self.direction, &mark, &session.writes).as_bytes()).await?;
         if std::mem::take(&mut session.opened) {
             session.add(b"COMMIT").await?;
         }
@@ -199,6 +204,7 @@ impl Follower {
 
 /// The connection that applies.
 struct Session<'a> {
+    direction: Direction,
     sql: Sql,
     target: &'a Address,
     /// The writes of the source that are applied, also those that are not committed yet.
@@ -226,7 +232,7 @@ impl Session<'_> {
     async fn begins(&mut self, start: u64) -> Result<(), SqlError> {
         self.send().await?;
         self.may_be_done = std::mem::take(&mut self.begun) == start;
-        begins(&mut self.sql, start).await
+        begins(&mut self.sql, self.direction, start).await
     }
 
     /// Runs a statement that commits by itself.
@@ -276,13 +282,22 @@ fn server_id() -> Result<u32, String> {
     Ok(u32::from_ne_bytes(random) | 1 << 31)
 }
 
-/// Starts the program that reads the binary log from where the record ends, and does not stop.
-fn start(import: &Import, source: &Address, record: &Record, server: u32) -> Result<Child, String> {
+/// Starts the program that reads the binary log from where the record ends, and does not stop. The binary logs of the members of a cluster have
+/// other positions for the same writes, and the same GTIDs.
+fn start(
+    direction: Direction,
+    import: &Import,
+    source: &Address,
+    record: &Record,
+    server: u32,
+) -> Result<Child, String> {
+    let position = match direction {
+        Direction::Import => record.position.max(4).to_string(),
+        Direction::WayBack => record::text(&record.writes),
+    };
     let mut command = reaches(&import.binlog, source);
     command.args(["--read-from-remote-server", "--stop-never", "--skip-annotate-row-events"]);
-    command
-        .arg(format!("--stop-never-slave-server-id={server}"))
-        .arg(format!("--start-position={}", record.position.max(4)));
+    command.arg(format!("--stop-never-slave-server-id={server}")).arg(format!("--start-position={position}"));
     command
         .arg(&record.file)
         .stdin(Stdio::null())
@@ -291,7 +306,7 @@ fn start(import: &Import, source: &Address, record: &Record, server: u32) -> Res
 }
 
 /// Reads what the program prints. The error is a sentence.
-async fn read(mut child: Child, mut reader: Reader, steps: Steps) -> Result<(), String> {
+async fn read(mut child: Child, mut reader: Reader, steps: Steps, from: &str) -> Result<(), String> {
     let output = child.stdout.take().ok_or("mariadb-binlog has no output")?;
     let (mut output, mut line) = (BufReader::with_capacity(1 << 20, output), Vec::new());
     while output.read_until(b'\n', &mut line).await.map_err(|error| error.to_string())? > 0 {
@@ -303,5 +318,5 @@ async fn read(mut child: Child, mut reader: Reader, steps: Steps) -> Result<(), 
         line.clear();
     }
     let status = child.wait().await.map_err(|error| error.to_string())?;
-    Err(format!("the source ended the stream of its binary log ({status}); see the log of the import"))
+    Err(format!("{from} ended the stream of its binary log ({status}); see the log of the import"))
 }

@@ -5,7 +5,7 @@
 //!
 //! - [`flags`]: the command line. [`source`]: the check. [`moment`]: positions and snapshots. [`mod@copy`], [`mod@dump`]: the copy.
 //! - [`stream`], [`events`], [`follow`]: the writes after it. [`verify`]: the comparison.
-//! - [`accounts`]: accounts and events. [`record`]: how far it is. [`programs`]: the programs of MariaDB.
+//! - [`way_back`]: the writes of the cluster at the source, after the cut-over. [`accounts`]: accounts and events. [`record`]: how far it is. [`programs`]: the programs of MariaDB.
 
 pub mod accounts;
 pub mod copy;
@@ -20,6 +20,7 @@ pub mod record;
 pub mod source;
 pub mod stream;
 pub mod verify;
+pub mod way_back;
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ use copy::copy;
 use flags::Import;
 use follow::{Follower, Stop};
 use moment::{snapshot, written};
-use record::{ImportPhase, close, finish, read, say};
+use record::{Direction, ImportPhase, close, finish, read, say};
 use source::check;
 use stream::Writes;
 use verify::{Verified, compare};
@@ -78,18 +79,39 @@ async fn until_done(import: &Import) -> Result<(), String> {
     if import.check {
         return check_alone(import, &source, &target).await;
     }
+    let waits = async |sql: &mut Sql, why: &str| say(sql, &format!("waits: {why}")).await;
+    until_attempted(&source, &target, async || attempt(import, &source, &target).await, waits).await;
+    std::fs::write(&import.done, "").map_err(|error| format!("{}: {error}", import.done.display()))?;
+    if import.way_back {
+        let waits = async |sql: &mut Sql, why: &str| way_back::say(sql, &format!("waits: {why}")).await;
+        let attempt = async || way_back::attempt(import, &source, &target).await;
+        until_attempted(&source, &target, attempt, waits).await;
+    }
+    if import.stay {
+        std::future::pending::<()>().await;
+    }
+    Ok(())
+}
+
+/// Attempts until one succeeds, with pauses. What an attempt waits for is a message in the record.
+async fn until_attempted(
+    source: &Address,
+    target: &Address,
+    attempt: impl AsyncFn() -> Result<(), String>,
+    waits: impl AsyncFn(&mut Sql, &str) -> Result<(), SqlError>,
+) {
     let mut pause = AGAIN;
     loop {
         let began = Instant::now();
         let attempted = tokio::select! {
-            done = attempt(import, &source, &target) => done,
-            lost = answers(&source, of_source) => lost,
-            lost = answers(&target, of_cluster) => lost,
+            done = attempt() => done,
+            lost = answers(source, of_source) => lost,
+            lost = answers(target, of_cluster) => lost,
         };
-        let Err(why) = attempted else { break };
+        let Err(why) = attempted else { return };
         tracing::warn!(why, "the import waits");
         if let Ok(mut sql) = target.connect(ANSWER).await {
-            let _ = say(&mut sql, &format!("waits: {why}")).await;
+            let _ = waits(&mut sql, &why).await;
         }
         if began.elapsed() > LONGEST {
             pause = AGAIN;
@@ -97,11 +119,6 @@ async fn until_done(import: &Import) -> Result<(), String> {
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST);
     }
-    std::fs::write(&import.done, "").map_err(|error| format!("{}: {error}", import.done.display()))?;
-    if import.stay {
-        std::future::pending::<()>().await;
-    }
-    Ok(())
 }
 
 /// Ends when a database no longer answers a connection that it had. A connection to a pod that was removed from its node gets no answer, and a
@@ -156,14 +173,14 @@ async fn check_alone(import: &Import, source: &Address, target: &Address) -> Res
 async fn attempt(import: &Import, source: &Address, target: &Address) -> Result<(), String> {
     let mut to = reach_cluster(target).await?;
     let address = format!("{}:{}", source.host, source.port);
-    let mut record = read(&mut to, &address).await.map_err(of_cluster)?;
+    let mut record = read(&mut to, Direction::Import, &address).await.map_err(of_cluster)?;
     if record.source != address {
         return Err(format!(
             "the cluster has begun to import from {}: another source needs a new cluster",
             record.source
         ));
     }
-    if record.phase == ImportPhase::Done {
+    if matches!(record.phase, ImportPhase::Done | ImportPhase::RolledBack) {
         return Ok(());
     }
     let mut from = reach(source).await?;
@@ -173,13 +190,13 @@ async fn attempt(import: &Import, source: &Address, target: &Address) -> Result<
             return Err(format!("the source has problems: {}", found.problems.join("; ")));
         }
         copy(import, source, target, &mut from, &mut to).await?;
-        record = read(&mut to, &address).await.map_err(of_cluster)?;
+        record = read(&mut to, Direction::Import, &address).await.map_err(of_cluster)?;
     }
     if !record.closed.is_empty() && !import.cut_over {
         open(&mut from, &record.closed).await.map_err(of_source)?;
         close(&mut to, "").await.map_err(of_cluster)?;
     }
-    let follower = Follower::new(&record);
+    let follower = Follower::new(Direction::Import, &record);
     let closed = record.closed.clone();
     let (from, to) = (&mut from, &mut to);
     let steers = steer(Work { import, source, target, follower: &follower, from, to, closed });
@@ -287,7 +304,8 @@ async fn cut_over(work: Work<'_>) -> Result<(), String> {
         message = format!("{message}; these did not come: {}", missing.join(", "));
     }
     // Whether this is done is not known after an error: the source stays closed, and the next attempt reads the record.
-    finish(to, &message).await.map_err(of_cluster)?;
+    let own = written(to).await?;
+    finish(to, &own, &message).await.map_err(of_cluster)?;
     let _ = lock.run("UNLOCK TABLES", ANSWER).await;
     sleep(LOOK).await;
     if written(from).await.is_ok_and(|now| last.behind(&now) > 0) {

@@ -34,7 +34,7 @@ pub async fn snapshot(sql: &mut Sql) -> Result<(Mark, Writes), String> {
             let (file, position) = (of("binlog_snapshot_file"), of("binlog_snapshot_position"));
             let position = position.parse().map_err(|_| "the source does not report the position of a snapshot")?;
             let writes = until(sql, &file, position).await?;
-            Ok((Mark { file, position, gtid: (0, 0) }, writes))
+            Ok((Mark { file, position, ..Mark::default() }, writes))
         }
         Flavor::Mysql => {
             // While the lock is held, no commit is between the binary log and the tables. A source that has lost this session gives the lock up.
@@ -77,5 +77,5 @@ async fn status(sql: &mut Sql) -> Result<(Mark, Writes), String> {
     let (file, position) = rows.first().map(|row| (row.text("File"), row.number("Position"))).unwrap_or_default();
     let position = position.ok_or("the source writes no binary log")?;
     let writes = Writes::log(&file, position).ok_or("the name of the source's binary log has no number")?;
-    Ok((Mark { file, position, gtid: (0, 0) }, writes))
+    Ok((Mark { file, position, ..Mark::default() }, writes))
 }

@@ -207,11 +207,26 @@ const OF_MYSQL: [Needed; 2] = [
 /// To end writes. Since 10.11 `SUPER` does not have it.
 const CLOSES: Needed = ("READ_ONLY ADMIN", &["READ ONLY ADMIN"], "to end writes at the cut-over");
 const CLOSES_BEFORE_10_11: Needed = ("SUPER", &["READ_ONLY ADMIN", "READ ONLY ADMIN"], "to end writes at the cut-over");
+/// To follow the cluster after the cut-over.
+const TO_FOLLOW: [Needed; 12] = [
+    ("BINLOG REPLAY", &[], "to apply the writes of the cluster"),
+    ("SELECT", &[], "to record how far it is"),
+    ("INSERT", &[], "to record how far it is"),
+    ("UPDATE", &[], "to record how far it is"),
+    ("DELETE", &[], "to record how far it is"),
+    ("CREATE", &[], "to create tables"),
+    ("DROP", &[], "to drop tables"),
+    ("ALTER", &[], "to change tables"),
+    ("INDEX", &[], "to change indexes"),
+    ("CREATE VIEW", &[], "to create views"),
+    ("CREATE ROUTINE", &[], "to create routines"),
+    ("ALTER ROUTINE", &[], "to change routines"),
+];
 /// Where events run.
 const STOPS_EVENTS: Needed = ("SUPER", &[], "to stop events at the cut-over");
 
 async fn privileges(source: &mut Sql, settings: &RowFields, found: &mut Findings) -> Result<(), SqlError> {
-    let grants: Vec<String> = source.rows("SHOW GRANTS", LATE).await?.iter().map(RowFields::first).collect();
+    let grants = grants(source).await?;
     let mut needed = NEEDED.to_vec();
     match source.flavor {
         Flavor::Mariadb => {
@@ -223,9 +238,25 @@ async fn privileges(source: &mut Sql, settings: &RowFields, found: &mut Findings
         }
         Flavor::Mysql => needed.extend(OF_MYSQL),
     }
-    let missing = missing(&grants, &needed);
+    found.problems.extend(lacks(source, &grants, &needed).await?);
+    Ok(())
+}
+
+/// The statement that lets the account follow the cluster, if it cannot.
+pub async fn lacks_to_follow(source: &mut Sql) -> Result<Option<String>, SqlError> {
+    let grants = grants(source).await?;
+    lacks(source, &grants, &TO_FOLLOW).await
+}
+
+async fn grants(source: &mut Sql) -> Result<Vec<String>, SqlError> {
+    Ok(source.rows("SHOW GRANTS", LATE).await?.iter().map(RowFields::first).collect())
+}
+
+/// What the account lacks, with the statement that grants it.
+async fn lacks(source: &mut Sql, grants: &[String], needed: &[Needed]) -> Result<Option<String>, SqlError> {
+    let missing = missing(grants, needed);
     if missing.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let reasons: Vec<String> = missing.iter().map(|(name, _, why)| format!("{name} {why}")).collect();
     let names: Vec<&str> = missing.iter().map(|(name, ..)| *name).collect();
@@ -233,8 +264,7 @@ async fn privileges(source: &mut Sql, settings: &RowFields, found: &mut Findings
     let account = account.first().map(|row| row.text("account")).unwrap_or_default();
     let account = account.split('@').map(|part| format!("'{}'", quoted(part))).collect::<Vec<_>>().join("@");
     let (reasons, names) = (reasons.join(", "), names.join(", "));
-    found.problems.push(format!("the account lacks {reasons}: GRANT {names} ON *.* TO {account}"));
-    Ok(())
+    Ok(Some(format!("the account lacks {reasons}: GRANT {names} ON *.* TO {account}")))
 }
 
 /// The needed privileges that none of the grants has on the whole server.

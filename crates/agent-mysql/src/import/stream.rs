@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::source::is_hidden;
 use crate::flavor::Flavor;
+use crate::gtid::{self, Gtid};
 
 /// The delimiter that `mariadb-binlog` asks its reader to use.
 const DELIMITER: &[u8] = b"/*!*/;";
@@ -19,7 +20,7 @@ const LIMIT: usize = 3 << 29;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Writes {
     /// Of MariaDB: the newest write of each domain.
-    Domains(BTreeMap<u32, u64>),
+    Domains(BTreeMap<u32, Gtid>),
     /// Of MySQL: all up to a position of a binary log. With GTIDs or without, a source has only one order of its writes.
     Log {
         /// The number at the end of the name of the binary log.
@@ -40,12 +41,8 @@ impl Writes {
 
     /// Reads the GTIDs of a position such as `0-1-15,7-2-3`.
     pub fn domains(text: &str) -> Option<Self> {
-        let one = |text: &str| {
-            let mut parts = text.trim().split('-');
-            let (domain, _server, number) = (parts.next()?, parts.next()?, parts.next()?);
-            Some((domain.parse().ok()?, number.parse().ok()?))
-        };
-        text.split(',').filter(|part| !part.trim().is_empty()).map(one).collect::<Option<_>>().map(Self::Domains)
+        let gtids = gtid::list(text)?;
+        Some(Self::Domains(gtids.into_iter().map(|gtid| (gtid.domain, gtid)).collect()))
     }
 
     /// The writes up to a position of a binary log such as `binlog.000012`. `None` if its name has no number.
@@ -58,8 +55,10 @@ impl Writes {
     pub fn pass(&mut self, mark: &Mark) {
         match self {
             Self::Domains(domains) => {
-                let number = domains.entry(mark.gtid.0).or_default();
-                *number = (*number).max(mark.gtid.1);
+                let newest = domains.entry(mark.gtid.domain).or_insert(mark.gtid);
+                if mark.gtid.number > newest.number {
+                    *newest = mark.gtid;
+                }
             }
             Self::Log { .. } => *self = Self::log(&mark.file, mark.position).unwrap_or_else(|| self.clone()),
         }
@@ -70,8 +69,8 @@ impl Writes {
     pub fn behind(&self, written: &Self) -> u64 {
         match (self, written) {
             (Self::Domains(applied), Self::Domains(written)) => {
-                let of = |domain| applied.get(domain).copied().unwrap_or_default();
-                written.iter().map(|(domain, number)| number.saturating_sub(of(domain))).sum()
+                let of = |domain| applied.get(domain).map_or(0, |gtid| gtid.number);
+                written.iter().map(|(domain, gtid)| gtid.number.saturating_sub(of(domain))).sum()
             }
             (Self::Log { number, position }, Self::Log { number: last, position: end }) => {
                 match last.checked_sub(*number) {
@@ -103,8 +102,8 @@ pub struct Mark {
     pub file: String,
     /// The position after the transaction in it.
     pub position: u64,
-    /// The domain and the number of the transaction, in MariaDB.
-    pub gtid: (u32, u64),
+    /// The number of the transaction, in MariaDB.
+    pub gtid: Gtid,
 }
 
 /// What an import does next.
@@ -222,9 +221,7 @@ impl Reader {
             ["Rotate", "to", file, ..] => (*file).clone_into(&mut self.at.file),
             ["GTID", gtid, flags @ ..] => {
                 self.alone = flags.contains(&"ddl").then_some(self.at.position);
-                if let Some(Writes::Domains(domains)) = Writes::domains(gtid)
-                    && let Some(gtid) = domains.into_iter().next()
-                {
+                if let Some(&[gtid]) = gtid::list(gtid).as_deref() {
                     (self.at.gtid, self.begun) = (gtid, false);
                 }
             }
@@ -336,7 +333,7 @@ pub fn words(text: &[u8]) -> Vec<String> {
     kept.split_whitespace().take(12).map(str::to_uppercase).collect()
 }
 
-/// Whether a statement is about accounts or events, or changes nothing that a copy has.
+/// Whether a statement is about accounts, events or databases of the server, or changes nothing that a copy has.
 pub fn is_own(words: &[&str]) -> bool {
     match words {
         ["GRANT" | "REVOKE" | "FLUSH" | "ANALYZE" | "OPTIMIZE" | "REPAIR" | "INSTALL" | "UNINSTALL", ..] => true,
@@ -359,8 +356,15 @@ pub fn is_own(words: &[&str]) -> bool {
                 "EVENT",
                 "INSTANCE",
             ];
-            let object = rest.iter().find(|word| objects.contains(*word));
-            matches!(object, Some(&("USER" | "ROLE" | "EVENT" | "SERVER" | "INSTANCE")))
+            let Some(at) = rest.iter().position(|word| objects.contains(word)) else { return false };
+            let name = rest[at + 1..].iter().find(|word| !["IF", "NOT", "EXISTS"].contains(word));
+            let name = name.map_or("", |name| name.trim_start_matches('`'));
+            match rest[at] {
+                "USER" | "ROLE" | "EVENT" | "SERVER" | "INSTANCE" => true,
+                "TABLE" => name.split_once('.').is_some_and(|(database, _)| is_hidden(database.trim_end_matches('`'))),
+                "DATABASE" | "SCHEMA" => is_hidden(name.trim_end_matches('`')),
+                _ => false,
+            }
         }
         _ => false,
     }
@@ -370,6 +374,7 @@ pub fn is_own(words: &[&str]) -> bool {
 mod tests {
     use super::{Mark, Reader, Step, Writes, is_own, without_definer, words};
     use crate::flavor::Flavor;
+    use crate::gtid;
 
     const PRINTED: &str = "/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\nDELIMITER /*!*/;\n# at 4\n/*!\\C utf8mb4 *//*!*/;\n\
 #700101  0:00:00 server id 1  end_log_pos 0 CRC32 0x1 \tRotate to bin.000001  pos: 4\n\
@@ -390,20 +395,27 @@ CREATE DEFINER=`TABLE`@`%` USER u3 identified by 'x'\n/*!*/;\nDELIMITER ;\n# End
     fn what_is_printed_becomes_steps() {
         let mut reader = Reader::new("");
         let steps = PRINTED.split_inclusive('\n').filter_map(|line| reader.line(line.as_bytes()).unwrap());
-        let mark = |file: &str, position, gtid| Mark { file: file.to_owned(), position, gtid };
+        let mark = |file: &str, position, gtid: &str| Mark {
+            file: file.to_owned(),
+            position,
+            gtid: gtid::list(gtid).unwrap()[0],
+        };
         let run = |text: &str| Step::Run(text.into());
         let expected = [
             run("/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/"),
             run("BINLOG '\nFORMAT\n'"),
             Step::Begin(None),
             run("BINLOG '\nROWS\n'"),
-            Step::Commit(mark("bin.000001", 571, (0, 9))),
+            Step::Commit(mark("bin.000001", 571, "0-1-9")),
             Step::Begin(None),
             run("SET TIMESTAMP=1796055728"),
-            Step::Commit(mark("bin.000001", 921, (0, 10))),
+            Step::Commit(mark("bin.000001", 921, "0-1-10")),
             run("use `app`"),
-            Step::Alone("create table u (\n# a comment; it stays\n  id int)".into(), mark("bin.000001", 1624, (7, 14))),
-            Step::Skip(mark("bin.000002", 450, (7, 15))),
+            Step::Alone(
+                "create table u (\n# a comment; it stays\n  id int)".into(),
+                mark("bin.000001", 1624, "7-1-14"),
+            ),
+            Step::Skip(mark("bin.000002", 450, "7-1-15")),
         ];
         assert_eq!(steps.collect::<Vec<_>>(), expected);
     }
@@ -422,6 +434,13 @@ CREATE DEFINER=`TABLE`@`%` USER u3 identified by 'x'\n/*!*/;\nDELIMITER ;\n# End
             ("CREATE TABLE user (id int)", false),
             ("ALTER TABLE event ADD COLUMN role int", false),
             ("CREATE ALGORITHM=UNDEFINED SQL SECURITY DEFINER VIEW role AS SELECT 1", false),
+            ("CREATE TABLE IF NOT EXISTS tillerman.import (id INT)", true),
+            ("ALTER TABLE `tillerman`.`import` ADD COLUMN a INT", true),
+            ("CREATE TABLE tillerman (id INT)", false),
+            ("CREATE TABLE shop.t AS SELECT * FROM mysql.user", false),
+            ("CREATE DATABASE IF NOT EXISTS tillerman", true),
+            ("DROP DATABASE `tillerman`", true),
+            ("CREATE DATABASE tillerman2", false),
             ("DROP TABLE `user` /* generated by server */", false),
         ] {
             let words = words(statement.as_bytes());
@@ -470,7 +489,7 @@ CREATE DEFINER=`TABLE`@`%` USER u3 identified by 'x'\n/*!*/;\nDELIMITER ;\n# End
         }
         assert_eq!((Writes::log("b", 4), Writes::log("b.x", 4)), (None, None));
         let mut writes = of("b.000009", 157);
-        writes.pass(&Mark { file: "b.000010".to_owned(), position: 200, gtid: (0, 0) });
+        writes.pass(&Mark { file: "b.000010".to_owned(), position: 200, ..Mark::default() });
         assert_eq!(writes, of("b.000010", 200));
     }
 }
