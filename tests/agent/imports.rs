@@ -595,3 +595,46 @@ async fn a_source_takes_over_again_with_all_writes_of_the_cluster() {
     // It does not begin again.
     Running::of(source.import(second, &["--cut-over", "--way-back", "--roll-back"])).ends(PATIENCE, second).await;
 }
+
+/// The figures of docs/design/reliability-results.md about imports: a table of 1 GiB comes under four writers.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it takes minutes"]
+async fn a_gibibyte_comes_under_four_writers() {
+    let (cluster, _folder) = Folder::of(2, &json!({"import": true})).await;
+    let source = Source::start(&cluster, &["--max-allowed-packet=64M"]).await;
+    source
+        .run(&["CREATE DATABASE large", "CREATE TABLE large.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARBINARY(1024))"])
+        .await;
+    let rows = "INSERT INTO large.t (v) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) SELECT RANDOM_BYTES(1024) FROM n";
+    for _ in 0..1024 {
+        source.run(&[rows]).await;
+    }
+    let writers = Writers::start(&[source.at()], 4).await;
+    writers.more(1000).await;
+    let to = &cluster.members[0];
+    let (began, before) = (Instant::now(), writers.count());
+    let import = Running::of(source.import(to, &["--cut-over"]));
+    let mut last = String::new();
+    let mut seen: Vec<(Duration, String)> = Vec::new();
+    while !last.starts_with("done") {
+        if let Ok(mut connection) = Conn::new(to.options()).await
+            && let Ok(Some(message)) = connection.query_first::<String, _>("SELECT message FROM tillerman.import").await
+        {
+            let kind = message.split_whitespace().next().map(str::to_owned);
+            if kind != seen.last().and_then(|(_, text)| text.split_whitespace().next().map(str::to_owned)) {
+                seen.push((began.elapsed(), message.clone()));
+            }
+            last = message;
+        }
+        assert!(began.elapsed() < Duration::from_secs(1800), "{last}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    import.ends(PATIENCE, to).await;
+    let written = writers.count() - before;
+    let keys = writers.stop().await;
+    assert_eq!(lost(&to.options(), &keys).await, Vec::<u64>::new());
+    for (after, message) in seen {
+        eprintln!("{:5.1} s: {message}", after.as_secs_f64());
+    }
+    eprintln!("{written} writes acknowledged meanwhile, none lost; {last}");
+}

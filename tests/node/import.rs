@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::mysql::{IMAGE, MySql};
 use super::support::harness::{eventually, kubectl};
-use super::support::rows::{Writers, numbers, reached};
+use super::support::rows::{Writers, lost, numbers, reached, run};
 use super::{get_in, kubectl_in};
 
 /// A release of one of Bitnami's charts.
@@ -42,7 +42,7 @@ const PAGE: &str = include_str!("../../docs/how-to/import.md");
 
 /// The command of the page after this heading.
 fn command(heading: &str) -> String {
-    let section = PAGE.split(&format!("\n## {heading}\n")).nth(1).unwrap_or_else(|| panic!("{heading}"));
+    let section = PAGE.split(&format!("# {heading}\n")).nth(1).unwrap_or_else(|| panic!("{heading}"));
     let block = section.split("```sh\n").nth(1).unwrap_or_else(|| panic!("{heading}"));
     block.split("```").next().unwrap().to_owned()
 }
@@ -88,6 +88,7 @@ async fn comes(release: &BitnamiRelease) {
     writers.more(2000).await;
 
     runs(&namespace, "1. Copy and follow", release);
+    my.knows_password();
     let import = || {
         my.get(&["mysql", "shop"]).map(|cluster| cluster["status"]["import"].as_str().unwrap_or_default().to_owned())
     };
@@ -123,18 +124,38 @@ async fn comes(release: &BitnamiRelease) {
     writers.more(500).await;
 
     runs(&namespace, "2. Cut over", release);
-    let keys = writers.stop().await;
     eprintln!("{}", says("done: "));
-    my.knows_password();
+    let mut keys = writers.keys();
     my.has_all(&keys).await;
     assert!(keys.len() > 5000, "{}", keys.len());
     // The account of the application came along, with its password.
     let service = my.get(&["service", "shop-primary"]).unwrap();
     let here = reached(service["spec"]["clusterIP"].as_str().unwrap(), "shop", "shop-writes");
-    assert_eq!(
-        numbers(&here, "SELECT COUNT(*) FROM app.t").await,
-        numbers(&at_source, "SELECT COUNT(*) FROM app.t").await
-    );
+    let count = "SELECT COUNT(*) FROM app.t";
+    assert_eq!(numbers(&here, count).await, numbers(&at_source, count).await);
+
+    let later = writers.beside(std::slice::from_ref(&here), 2);
+    assert_eq!(writers.stop().await, keys);
+    later.more(500).await;
+    if release.chart == "mariadb" {
+        my.patch(&json!({"import": {"wayBack": true}}));
+        says("the way back is open until");
+        for selector in ["app.kubernetes.io/component=import", "tillerman.dev/role=primary", &of_source] {
+            for pod in pods(selector) {
+                my.kill(&pod);
+            }
+            later.more(500).await;
+        }
+        says("the way back is open until");
+        runs(&namespace, "The way back", release);
+        let message = says("rolled back: ");
+        keys.extend(later.stop().await);
+        eprintln!("{} writes acknowledged; {message}", keys.len());
+        assert_eq!(lost(&at_source, &keys).await, Vec::<u64>::new());
+        run(&at_source, "INSERT INTO app.t VALUES (0, 'the source takes writes')").await.unwrap();
+    } else {
+        later.stop().await;
+    }
 
     runs(&namespace, "3. Remove the import", release);
     eventually("the import is gone", || {
