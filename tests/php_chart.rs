@@ -442,6 +442,183 @@ fn jobs_run_once_per_revision_and_commands_when_they_are_asked_for() {
     assert_eq!(php["livenessProbe"]["httpGet"], json!({"path": "/fpm-ping", "port": 8081}));
 }
 
+/// The kinds that a cluster with a server of external metrics, or with KEDA, serves.
+const EXTERNAL: &str = "external.metrics.k8s.io/v1beta1";
+const KEDA: &str = "keda.sh/v1alpha1/ScaledObject";
+
+/// An application with one worker that follows a queue, by a metric or by a trigger.
+fn scaled(scale: &Value) -> Value {
+    json!({"runtime": "fpm", "workers": [{"name": "mails", "command": ["php", "work.php"], "scale": scale}]})
+}
+
+fn by_metric() -> Value {
+    json!({"metric": "queue_length", "selector": {"list": "jobs"}, "target": 20, "min": 2, "max": 8})
+}
+
+fn by_trigger() -> Value {
+    json!({"trigger": {"type": "redis", "metadata": {"listName": "jobs"}, "authentication": "cache"}, "target": 20, "min": 0, "max": 8})
+}
+
+/// The objects of a rendering where these kinds are served, by kind and name.
+fn served(world: &ChartWorld, values: &Value, kinds: &[&str]) -> BTreeMap<String, Value> {
+    let rendered = world.try_render(values, kinds).unwrap_or_else(|error| panic!("{values}: {error}"));
+    let status = rendered.unknown.iter().map(|hook| hook.manifest.text.clone());
+    let texts = status.chain([rendered.manifest()]);
+    let objects = texts.flat_map(|text| parse_manifest(&text).unwrap());
+    objects.map(|object| (format!("{} {}", object.gvk.kind, object.name), Value::Object(object.body))).collect()
+}
+
+const WORKER: &str = "Deployment my-worker-mails";
+const BY_KUBERNETES: &str = "HorizontalPodAutoscaler my-worker-mails";
+const BY_KEDA: &str = "ScaledObject my-worker-mails";
+
+/// Which autoscaler there is depends on the cluster. The number of pods is the autoscaler's, and never rendered beside one.
+#[test]
+fn a_worker_follows_its_queue_by_what_the_cluster_has() {
+    for (scale, kinds, scaler, replicas, says) in [
+        (by_metric(), vec![], None, json!(2), "has 2 pods: no server of external metrics is registered"),
+        (by_metric(), vec![KEDA], None, json!(2), "(APIService v1beta1.external.metrics.k8s.io)"),
+        (by_metric(), vec![EXTERNAL, KEDA], Some(BY_KUBERNETES), Value::Null, ""),
+        (by_trigger(), vec![], None, json!(1), "has 1 pod: the cluster has no KEDA"),
+        (by_trigger(), vec![EXTERNAL], None, json!(1), "install KEDA"),
+        (by_trigger(), vec![EXTERNAL, KEDA], Some(BY_KEDA), Value::Null, ""),
+    ] {
+        let all = served(&world(), &scaled(&scale), &kinds);
+        let scalers: Vec<_> = all.keys().filter(|name| [BY_KUBERNETES, BY_KEDA].contains(&name.as_str())).collect();
+        assert_eq!(scalers, scaler.into_iter().collect::<Vec<_>>(), "{kinds:?}");
+        assert_eq!(all[WORKER]["spec"]["replicas"], replicas, "{kinds:?}");
+        let told = all["Status app"]["fields"]["notScaled"]["value"].as_str().unwrap_or_default();
+        assert!(told.contains(says) && told.is_empty() == says.is_empty(), "{kinds:?}: {told}");
+    }
+    let all = served(&world(), &scaled(&by_metric()), &[EXTERNAL]);
+    let spec = &all[BY_KUBERNETES]["spec"];
+    assert_eq!(
+        spec["scaleTargetRef"],
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "my-worker-mails"})
+    );
+    assert_eq!((&spec["minReplicas"], &spec["maxReplicas"]), (&json!(2), &json!(8)));
+    assert_eq!(
+        spec["metrics"],
+        json!([{"type": "External", "external": {
+        "metric": {"name": "queue_length", "selector": {"matchLabels": {"list": "jobs"}}}, "target": {"type": "AverageValue", "averageValue": "20"}}}])
+    );
+    let all = served(&world(), &scaled(&by_trigger()), &[KEDA]);
+    let spec = &all[BY_KEDA]["spec"];
+    assert_eq!((&spec["minReplicaCount"], &spec["maxReplicaCount"]), (&json!(0), &json!(8)));
+    assert_eq!(
+        spec["triggers"],
+        json!([{"type": "redis", "metadata": {"listName": "jobs", "listLength": "20"},
+        "authenticationRef": {"kind": "TriggerAuthentication", "name": "cache"}}])
+    );
+    // KEDA's webhook refuses a second autoscaler, so the first one goes before.
+    let world = world();
+    world.put("HorizontalPodAutoscaler", "my-worker-mails", json!({"metadata": {"name": "my-worker-mails"}}));
+    let all = served(&world, &scaled(&by_trigger()), &[KEDA]);
+    assert!(!all.contains_key(BY_KEDA) && !all.contains_key(BY_KUBERNETES));
+    assert!(all["Status app"]["fields"]["notScaled"]["value"].as_str().unwrap().contains("still exists"));
+}
+
+/// An autoscaler of Kubernetes leaves a Deployment with 0 replicas alone, and KEDA is paused. The annotation lets the operator set the number
+/// beside an autoscaler, and return from 0.
+#[test]
+fn no_autoscaler_wakes_a_worker_during_maintenance() {
+    for (scale, scaler, paused) in [(by_metric(), BY_KUBERNETES, Value::Null), (by_trigger(), BY_KEDA, json!("0"))] {
+        let closed = with(&scaled(&scale), &json!({"maintenance": {"enabled": true}}));
+        let all = served(&world(), &closed, &[EXTERNAL, KEDA]);
+        assert_eq!(all[WORKER]["spec"]["replicas"], 0);
+        assert_eq!(all[WORKER]["metadata"]["annotations"], json!({"tillerman.dev/asleep": "true"}));
+        assert_eq!(all[scaler]["metadata"]["annotations"]["autoscaling.keda.sh/paused-replicas"], paused);
+        let open = served(&world(), &scaled(&scale), &[EXTERNAL, KEDA]);
+        assert!(open[WORKER]["metadata"]["annotations"].is_null() && open[scaler]["metadata"]["annotations"].is_null());
+    }
+}
+
+/// KEDA connects with its own network and rights, so a custom resource says neither where nor as whom, unless the operator's author allows it.
+#[test]
+fn a_trigger_says_what_is_counted_and_not_where_keda_connects() {
+    let by = |trigger: Value| json!({"trigger": trigger, "target": 5, "max": 3});
+    let mut rows = Vec::new();
+    for (kind, key) in [
+        ("redis", "address"),
+        ("redis", "host"),
+        ("redis", "addressFromEnv"),
+        ("redis", "passwordFromEnv"),
+        ("redis", "listLength"),
+        ("mysql", "host"),
+        ("mysql", "connectionStringFromEnv"),
+        ("rabbitmq", "hostFromEnv"),
+        ("prometheus", "serverAddress"),
+        ("aws-sqs-queue", "identityOwner"),
+        ("metrics-api", "url"),
+        ("kubernetes-workload", "podSelector"),
+    ] {
+        rows.push((
+            scaled(&by(json!({"type": kind, "metadata": {key: "x"}}))),
+            "because KEDA acts on it with its own network",
+        ));
+    }
+    let redis = |more: Value| by(with(&json!({"type": "redis", "metadata": {"listName": "jobs"}}), &more));
+    for (more, why) in [
+        (json!({"metadata": {}}), "scale.trigger.metadata is empty"),
+        (json!({"type": "redis\n"}), "type"),
+        (json!({"type": "Redis"}), "type"),
+        (json!({"metadata": {"listName": "a\nb"}}), "listName"),
+        (json!({"metadata": {"listName": "a".repeat(4097)}}), "listName"),
+        (json!({"metadata": {"listName": 1}}), "listName"),
+        (json!({"authentication": "../other"}), "authentication"),
+        (json!({"authentication": {"name": "a", "kind": "ClusterTriggerAuthentication"}}), "authentication"),
+        (json!({"authenticationRef": {"name": "a"}}), "authenticationRef"),
+    ] {
+        rows.push((scaled(&redis(more)), why));
+    }
+    let metric = |more: Value| with(&by_metric(), &more);
+    for (more, why) in [
+        (json!({"metric": "../secrets/x"}), "metric"),
+        (json!({"metric": "a/b"}), "metric"),
+        (json!({"metric": "datadogmetric@other:queue"}), "metric"),
+        (json!({"metric": "a?labelSelector=x"}), "metric"),
+        (json!({"metric": ""}), "metric"),
+        (json!({"selector": {"a b": "x"}}), "not the key of a label"),
+        (json!({"selector": {"a": "x,y"}}), "selector"),
+        (json!({"selector": {"a": "x\n"}}), "selector"),
+        (json!({"target": 0}), "target"),
+        (json!({"target": "20"}), "target"),
+        (json!({"max": 0}), "max"),
+        (json!({"max": 1_000_000}), "max"),
+        (json!({"min": -1}), "min"),
+        (json!({"min": 0}), "keeps at least one pod"),
+        (json!({"min": 9}), "scale.min is greater than scale.max"),
+        (json!({"trigger": {"type": "redis", "metadata": {"listName": "jobs"}}}), "set one of them"),
+        (json!({"behavior": {}}), "behavior"),
+    ] {
+        rows.push((scaled(&metric(more)), why));
+    }
+    rows.push((scaled(&json!({"target": 1, "max": 2})), "set one of them"));
+    rows.push((scaled(&json!({"metric": "a", "max": 2})), "target"));
+    rows.push((scaled(&json!({"metric": "a", "target": 2})), "max"));
+    let mut both = scaled(&by_metric());
+    both["workers"][0]["replicas"] = json!(2);
+    rows.push((both, "take out replicas"));
+    refused(rows);
+    // Of the operator's author.
+    let prometheus =
+        by(json!({"type": "prometheus", "metadata": {"serverAddress": "http://metrics:9090", "query": "sum(jobs)"}}));
+    let allowed = with(&scaled(&prometheus), &json!({"allowedTriggers": ["prometheus/*"]}));
+    let trigger = served(&world(), &allowed, &[KEDA])[BY_KEDA]["spec"]["triggers"][0].clone();
+    assert_eq!(
+        trigger["metadata"],
+        json!({"serverAddress": "http://metrics:9090", "query": "sum(jobs)", "threshold": "5"})
+    );
+    let unknown = by(json!({"type": "cron", "metadata": {"start": "0 6 * * *"}}));
+    refused(vec![
+        (with(&scaled(&by_trigger()), &json!({"allowedTriggers": ["prometheus/*"]})), "cannot set listName of redis"),
+        (
+            with(&scaled(&unknown), &json!({"allowedTriggers": ["cron/*"]})),
+            "scale.trigger.type must be one of aws-sqs-queue, beanstalkd",
+        ),
+    ]);
+}
+
 #[test]
 fn a_database_comes_from_the_cluster_of_the_namespace_or_from_elsewhere() {
     let bound = json!({"runtime": "fpm", "database": {"cluster": "db"}});
