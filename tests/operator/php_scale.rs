@@ -1,5 +1,5 @@
-//! Workers of a PHP application that follow a queue: the API server takes what the chart makes, with the definition of KEDA, and the autoscaler
-//! of Kubernetes scales by a server of external metrics and a Redis. No pod runs, so nothing takes jobs from the queue.
+//! Workers of a PHP application that follow a queue: the API server takes what the chart makes, with the definition of KEDA, and the
+//! autoscaler of Kubernetes scales by a server of external metrics and a Redis. No pod runs, so nothing takes jobs from the queue.
 
 use crate::flux::module;
 use crate::harness::{Space, established, eventually, free_port, kubectl, program, repository};
