@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tillerman::object::parse_manifest;
 use tillerman::render::Rendered;
@@ -435,7 +436,186 @@ fn jobs_run_once_per_revision_and_commands_when_they_are_asked_for() {
     let page = all["ConfigMap my-config"]["data"]["maintenance.html"].as_str().unwrap();
     assert!(page.contains("back &lt;/p>") && !page.contains("<script"), "{page}");
     let nginx = &containers(&all["Deployment my"]["spec"]["template"]["spec"], "containers")["nginx"];
-    assert_eq!(nginx["readinessProbe"]["httpGet"], json!({"path": "/fpm-ping", "port": "status"}));
+    assert_eq!(nginx["readinessProbe"]["httpGet"], json!({"path": "/fpm-ping", "port": 8081}));
+    // The kubelet looks for a port's name only in the container of the probe, and PHP's has no ports.
+    let php = &containers(&all["Deployment my"]["spec"]["template"]["spec"], "containers")["php"];
+    assert_eq!(php["livenessProbe"]["httpGet"], json!({"path": "/fpm-ping", "port": 8081}));
+    assert_eq!(php["livenessProbe"]["terminationGracePeriodSeconds"], 1);
+}
+
+/// The kinds that a cluster with a server of external metrics, or with KEDA, serves.
+const EXTERNAL: &str = "external.metrics.k8s.io/v1beta1";
+const KEDA: &str = "keda.sh/v1alpha1/ScaledObject";
+
+/// An application with one worker that follows a queue, by a metric or by a trigger.
+fn scaled(scale: &Value) -> Value {
+    json!({"runtime": "fpm", "workers": [{"name": "mails", "command": ["php", "work.php"], "scale": scale}]})
+}
+
+fn by_metric() -> Value {
+    json!({"metric": "queue_length", "selector": {"list": "jobs"}, "target": 20, "min": 2, "max": 8})
+}
+
+fn by_trigger() -> Value {
+    json!({"trigger": {"type": "redis", "metadata": {"listName": "jobs"}, "authentication": "cache"}, "target": 20, "min": 0, "max": 8})
+}
+
+/// The objects of a rendering where these kinds are served, by kind and name.
+fn served(world: &ChartWorld, values: &Value, kinds: &[&str]) -> BTreeMap<String, Value> {
+    let rendered = world.try_render(values, kinds).unwrap_or_else(|error| panic!("{values}: {error}"));
+    let status = rendered.unknown.iter().map(|hook| hook.manifest.text.clone());
+    let texts = status.chain([rendered.manifest()]);
+    let objects = texts.flat_map(|text| parse_manifest(&text).unwrap());
+    objects.map(|object| (format!("{} {}", object.gvk.kind, object.name), Value::Object(object.body))).collect()
+}
+
+const WORKER: &str = "Deployment my-worker-mails";
+const BY_KUBERNETES: &str = "HorizontalPodAutoscaler my-worker-mails";
+const BY_KEDA: &str = "ScaledObject my-worker-mails";
+
+/// Which autoscaler there is depends on the cluster. The number of pods is the autoscaler's, and never rendered beside one.
+#[test]
+fn a_worker_follows_its_queue_by_what_the_cluster_has() {
+    for (scale, kinds, scaler, replicas, says) in [
+        (by_metric(), vec![], None, json!(2), "has 2 pods: no server of external metrics is registered"),
+        (by_metric(), vec![KEDA], None, json!(2), "(APIService v1beta1.external.metrics.k8s.io)"),
+        (by_metric(), vec![EXTERNAL, KEDA], Some(BY_KUBERNETES), Value::Null, ""),
+        (by_trigger(), vec![], None, json!(1), "has 1 pod: the cluster has no KEDA"),
+        (by_trigger(), vec![EXTERNAL], None, json!(1), "install KEDA"),
+        (by_trigger(), vec![EXTERNAL, KEDA], Some(BY_KEDA), Value::Null, ""),
+    ] {
+        let all = served(&world(), &scaled(&scale), &kinds);
+        let scalers: Vec<_> = all.keys().filter(|name| [BY_KUBERNETES, BY_KEDA].contains(&name.as_str())).collect();
+        assert_eq!(scalers, scaler.into_iter().collect::<Vec<_>>(), "{kinds:?}");
+        assert_eq!(all[WORKER]["spec"]["replicas"], replicas, "{kinds:?}");
+        let told = all["Status app"]["fields"]["notScaled"]["value"].as_str().unwrap_or_default();
+        assert!(told.contains(says) && told.is_empty() == says.is_empty(), "{kinds:?}: {told}");
+    }
+    let all = served(&world(), &scaled(&by_metric()), &[EXTERNAL]);
+    let spec = &all[BY_KUBERNETES]["spec"];
+    assert_eq!(
+        spec["scaleTargetRef"],
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "my-worker-mails"})
+    );
+    assert_eq!((&spec["minReplicas"], &spec["maxReplicas"]), (&json!(2), &json!(8)));
+    assert_eq!(
+        spec["metrics"],
+        json!([{"type": "External", "external": {
+        "metric": {"name": "queue_length", "selector": {"matchLabels": {"list": "jobs"}}}, "target": {"type": "AverageValue", "averageValue": "20"}}}])
+    );
+    let all = served(&world(), &scaled(&by_trigger()), &[KEDA]);
+    let spec = &all[BY_KEDA]["spec"];
+    assert_eq!((&spec["minReplicaCount"], &spec["maxReplicaCount"]), (&json!(0), &json!(8)));
+    assert_eq!(
+        spec["triggers"],
+        json!([{"type": "redis", "metadata": {"listName": "jobs", "listLength": "20"},
+        "authenticationRef": {"kind": "TriggerAuthentication", "name": "cache"}}])
+    );
+    // KEDA's webhook refuses a ScaledObject for what a different autoscaler scales, unless that one says this.
+    let hpa = &served(&world(), &scaled(&by_metric()), &[EXTERNAL])[BY_KUBERNETES];
+    assert_eq!(hpa["metadata"]["annotations"], json!({"validations.keda.sh/hpa-ownership": "false"}));
+}
+
+/// An autoscaler of Kubernetes leaves a Deployment with 0 replicas alone, and KEDA is paused. The annotation lets the operator set the number
+/// beside an autoscaler, and return from 0.
+#[test]
+fn no_autoscaler_wakes_a_worker_during_maintenance() {
+    for (scale, scaler, paused) in [(by_metric(), BY_KUBERNETES, Value::Null), (by_trigger(), BY_KEDA, json!("0"))] {
+        let closed = with(&scaled(&scale), &json!({"maintenance": {"enabled": true}}));
+        let all = served(&world(), &closed, &[EXTERNAL, KEDA]);
+        assert_eq!(all[WORKER]["spec"]["replicas"], 0);
+        assert_eq!(all[WORKER]["metadata"]["annotations"], json!({"tillerman.dev/asleep": "true"}));
+        assert_eq!(all[scaler]["metadata"]["annotations"]["autoscaling.keda.sh/paused-replicas"], paused);
+        let open = served(&world(), &scaled(&scale), &[EXTERNAL, KEDA]);
+        assert!(open[WORKER]["metadata"]["annotations"].is_null());
+        assert!(open[scaler]["metadata"]["annotations"]["autoscaling.keda.sh/paused-replicas"].is_null());
+    }
+}
+
+/// KEDA connects with its own network and rights, so a custom resource says neither where nor as whom, unless the operator's author allows it.
+#[test]
+fn a_trigger_says_what_is_counted_and_not_where_keda_connects() {
+    let by = |trigger: Value| json!({"trigger": trigger, "target": 5, "max": 3});
+    let mut rows = Vec::new();
+    for (kind, key) in [
+        ("redis", "address"),
+        ("redis", "host"),
+        ("redis", "addressFromEnv"),
+        ("redis", "passwordFromEnv"),
+        ("redis", "listLength"),
+        ("mysql", "host"),
+        ("mysql", "connectionStringFromEnv"),
+        ("rabbitmq", "hostFromEnv"),
+        ("prometheus", "serverAddress"),
+        ("aws-sqs-queue", "identityOwner"),
+        ("metrics-api", "url"),
+        ("kubernetes-workload", "podSelector"),
+    ] {
+        rows.push((
+            scaled(&by(json!({"type": kind, "metadata": {key: "x"}}))),
+            "because KEDA acts on it with its own network",
+        ));
+    }
+    let redis = |more: Value| by(with(&json!({"type": "redis", "metadata": {"listName": "jobs"}}), &more));
+    for (more, why) in [
+        (json!({"metadata": {}}), "scale.trigger.metadata is empty"),
+        (json!({"type": "redis\n"}), "type"),
+        (json!({"type": "Redis"}), "type"),
+        (json!({"metadata": {"listName": "a\nb"}}), "listName"),
+        (json!({"metadata": {"listName": "a".repeat(4097)}}), "listName"),
+        (json!({"metadata": {"listName": 1}}), "listName"),
+        (json!({"authentication": "../other"}), "authentication"),
+        (json!({"authentication": {"name": "a", "kind": "ClusterTriggerAuthentication"}}), "authentication"),
+        (json!({"authenticationRef": {"name": "a"}}), "authenticationRef"),
+    ] {
+        rows.push((scaled(&redis(more)), why));
+    }
+    let metric = |more: Value| with(&by_metric(), &more);
+    for (more, why) in [
+        (json!({"metric": "../secrets/x"}), "metric"),
+        (json!({"metric": "a/b"}), "metric"),
+        (json!({"metric": "datadogmetric@other:queue"}), "metric"),
+        (json!({"metric": "a?labelSelector=x"}), "metric"),
+        (json!({"metric": ""}), "metric"),
+        (json!({"selector": {"a b": "x"}}), "not the key of a label"),
+        (json!({"selector": {"a": "x,y"}}), "selector"),
+        (json!({"selector": {"a": "x\n"}}), "selector"),
+        (json!({"target": 0}), "target"),
+        (json!({"target": "20"}), "target"),
+        (json!({"max": 0}), "max"),
+        (json!({"max": 1_000_000}), "max"),
+        (json!({"min": -1}), "min"),
+        (json!({"min": 0}), "keeps at least one pod"),
+        (json!({"min": 9}), "scale.min is greater than scale.max"),
+        (json!({"trigger": {"type": "redis", "metadata": {"listName": "jobs"}}}), "set one of them"),
+        (json!({"behavior": {}}), "behavior"),
+    ] {
+        rows.push((scaled(&metric(more)), why));
+    }
+    rows.push((scaled(&json!({"target": 1, "max": 2})), "set one of them"));
+    rows.push((scaled(&json!({"metric": "a", "max": 2})), "target"));
+    rows.push((scaled(&json!({"metric": "a", "target": 2})), "max"));
+    let mut both = scaled(&by_metric());
+    both["workers"][0]["replicas"] = json!(2);
+    rows.push((both, "take out replicas"));
+    refused(rows);
+    // Of the operator's author.
+    let prometheus =
+        by(json!({"type": "prometheus", "metadata": {"serverAddress": "http://metrics:9090", "query": "sum(jobs)"}}));
+    let allowed = with(&scaled(&prometheus), &json!({"allowedTriggers": ["prometheus/*"]}));
+    let trigger = served(&world(), &allowed, &[KEDA])[BY_KEDA]["spec"]["triggers"][0].clone();
+    assert_eq!(
+        trigger["metadata"],
+        json!({"serverAddress": "http://metrics:9090", "query": "sum(jobs)", "threshold": "5"})
+    );
+    let unknown = by(json!({"type": "cron", "metadata": {"start": "0 6 * * *"}}));
+    refused(vec![
+        (with(&scaled(&by_trigger()), &json!({"allowedTriggers": ["prometheus/*"]})), "cannot set listName of redis"),
+        (
+            with(&scaled(&unknown), &json!({"allowedTriggers": ["cron/*"]})),
+            "scale.trigger.type must be one of aws-sqs-queue, beanstalkd",
+        ),
+    ]);
 }
 
 #[test]
@@ -739,8 +919,9 @@ struct Running(Vec<Child>);
 impl Drop for Running {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // SIGTERM: they end their own children, which a killed one leaves.
+            // SIGTERM: they end their own children, which a killed one leaves. A stopped one gets it once it continues.
             let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let _ = Command::new("kill").args(["-CONT", &child.id().to_string()]).status();
             let _ = child.wait();
         }
     }
@@ -767,70 +948,168 @@ fn asked(port: u16, request: &str) -> Result<String, std::io::Error> {
     Ok(answer)
 }
 
-/// PHP-FPM and nginx themselves read the files. Only the folders in which a pod has them are others here.
+/// PHP-FPM and nginx themselves, with the files of a rendering. Only the folders in which a pod has them are others here.
+struct Servers {
+    folder: PathBuf,
+    port: u16,
+    status: u16,
+    running: Running,
+}
+
+impl Servers {
+    /// `pages` are files below the folder of the code.
+    fn start(values: &Value, pages: &[(&str, &str)]) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("tillerman-php-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (port, status) = (free(), free());
+        let values = with(values, &json!({"runtime": "fpm", "port": port, "nginx": {"statusPort": status}}));
+        let write = |name: &str, text: &str| {
+            let path = folder.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let here = folder.display().to_string();
+        for (name, text) in files(&values).as_object().unwrap() {
+            // Nobody but root may open the files of this process again.
+            let places = [
+                (" /tmp/", format!(" {here}/run/")),
+                ("/var/www/html", format!("{here}/code")),
+                ("/run/php-app", format!("{here}/run")),
+                ("/etc/php-app", here.clone()),
+                ("/dev/stdout", format!("{here}/log")),
+                ("/proc/self/fd/2", format!("{here}/log")),
+            ];
+            let text = text.as_str().unwrap().to_owned();
+            write(name, &places.iter().fold(text, |text, (pod, here)| text.replace(pod, here)));
+        }
+        for (name, text) in pages {
+            write(&format!("code/{name}"), text);
+        }
+        std::fs::create_dir_all(folder.join("run")).unwrap();
+        Command::new("chmod").args(["-R", "a+rwX", &here]).status().unwrap();
+        let path = |name: &str| folder.join(name).display().to_string();
+        let running = Running(vec![
+            start(&folder, &["php-fpm8.2", "--nodaemonize", "--fpm-config", &path("php-fpm.conf")]),
+            start(&folder, &["/usr/sbin/nginx", "-c", &path("nginx.conf"), "-g", "daemon off;"]),
+        ]);
+        Self { folder, port, status, running }
+    }
+
+    /// The first page that is answered.
+    fn first(&self, page: &str) -> String {
+        eventually("a page", || match asked(self.port, page) {
+            Ok(answer) if answer.starts_with("HTTP/1.1 200") => Ok(answer),
+            other => Err(format!("{other:?}")),
+        })
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        drop(std::mem::replace(&mut self.running, Running(Vec::new())));
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(why) => assert!(Instant::now() < end, "{what}: {why}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 #[ignore = "needs nginx and php-fpm8.2: `make agent` installs them"]
 fn the_servers_take_their_files_and_serve_pages_but_no_uploads() {
-    let folder = std::env::temp_dir().join(format!("tillerman-php-{}", std::process::id()));
-    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (port, status) = (free(), free());
     let page = "<?php echo $_SERVER['HTTPS'] ?? 'plain', ' ', ini_get('upload_max_filesize'), ' ', ini_get('memory_limit'), ' ', $_SERVER['REQUEST_URI'];";
-    let values = json!({"runtime": "fpm", "port": port, "nginx": {"statusPort": status}, "code": {"documentRoot": "public"}, "maxBodySize": "9M",
-        "source": {"index.php": page}, "phpIni": "memory_limit = 77M", "uploads": {"enabled": true, "path": "public/files"}, "ingress": {"enabled": true}});
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    };
-    let here = folder.display().to_string();
-    for (name, text) in files(&values).as_object().unwrap() {
-        // Nobody but root may open the files of this process again.
-        let places = [
-            (" /tmp/", format!(" {here}/run/")),
-            ("/var/www/html", format!("{here}/code")),
-            ("/run/php-app", format!("{here}/run")),
-            ("/etc/php-app", here.clone()),
-            ("/dev/stdout", format!("{here}/log")),
-            ("/proc/self/fd/2", format!("{here}/log")),
-        ];
-        let text = text.as_str().unwrap().to_owned();
-        write(name, &places.iter().fold(text, |text, (pod, here)| text.replace(pod, here)));
-    }
-    write("code/public/index.php", page);
-    write("code/public/files/a.txt", "of a user");
-    write("code/public/files/evil.php", "<?php echo 6 * 7, 'x';");
-    write("code/public/.env", "SECRET=1");
-    std::fs::create_dir_all(folder.join("run")).unwrap();
-    Command::new("chmod").args(["-R", "a+rwX", &here]).status().unwrap();
-    let path = |name: &str| folder.join(name).display().to_string();
-    let _running = Running(vec![
-        start(&folder, &["php-fpm8.2", "--nodaemonize", "--fpm-config", &path("php-fpm.conf")]),
-        start(&folder, &["/usr/sbin/nginx", "-c", &path("nginx.conf"), "-g", "daemon off;"]),
-    ]);
-    let end = Instant::now() + Duration::from_secs(20);
-    let first = loop {
-        match asked(port, "GET /some/page?x=1") {
-            Ok(answer) if answer.starts_with("HTTP/1.1 200") => break answer,
-            other => assert!(Instant::now() < end, "{other:?}"),
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    let values = json!({"code": {"documentRoot": "public"}, "maxBodySize": "9M", "source": {"index.php": page},
+        "phpIni": "memory_limit = 77M", "uploads": {"enabled": true, "path": "public/files"}, "ingress": {"enabled": true}});
+    let servers = Servers::start(
+        &values,
+        &[
+            ("public/index.php", page),
+            ("public/files/a.txt", "of a user"),
+            ("public/files/evil.php", "<?php echo 6 * 7, 'x';"),
+            ("public/.env", "SECRET=1"),
+        ],
+    );
+    let first = servers.first("GET /some/page?x=1");
     assert!(first.contains("on 9M 77M /some/page?x=1"), "{first}");
-    assert!(asked(status, "GET /fpm-ping").unwrap().contains("pong"));
-    assert!(asked(port, "GET /files/a.txt").unwrap().ends_with("of a user"));
+    assert!(asked(servers.status, "GET /fpm-ping").unwrap().contains("pong"));
+    assert!(asked(servers.port, "GET /files/a.txt").unwrap().ends_with("of a user"));
     for (request, status) in [
         ("GET /files/evil.php", 403),
         ("GET /files/EVIL.php/a", 403),
         ("GET /.env", 404),
         ("GET /missing.php", 404),
         ("GET /fpm-status", 200),
+        ("GET /fpm-ping", 200),
     ] {
-        let answer = asked(port, request).unwrap();
+        let answer = asked(servers.port, request).unwrap();
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request}: {answer}");
         assert!(
-            !answer.contains("42x") && !answer.contains("SECRET") && !answer.contains("accepted conn"),
+            !answer.contains("42x")
+                && !answer.contains("SECRET")
+                && !answer.contains("accepted conn")
+                && !answer.contains("pong"),
             "{request}: {answer}"
         );
     }
-    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The kubelet restarts PHP when fpm itself hangs, and not when all of its processes have requests and more wait.
+#[test]
+#[ignore = "needs nginx and php-fpm8.2: `make agent` installs them"]
+fn fpm_answers_the_kubelet_while_all_of_its_processes_are_busy() {
+    // The time limit of the probe.
+    const LIMIT: Duration = Duration::from_secs(5);
+    let page = "<?php if (isset($_GET['wait'])) sleep(12); echo 'page';";
+    let servers =
+        Servers::start(&json!({"source": {"index.php": page}, "fpm": {"maxChildren": 2}}), &[("index.php", page)]);
+    servers.first("GET /");
+    let ping = || {
+        let asked = Instant::now();
+        let mut stream = TcpStream::connect(("127.0.0.1", servers.status)).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        write!(stream, "GET /fpm-ping HTTP/1.1\r\nHost: my\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map(|_| asked.elapsed()).map_err(|_| answer)
+    };
+    std::thread::scope(|threads| {
+        let clients: Vec<_> =
+            (0..40).map(|_| threads.spawn(|| asked(servers.port, "GET /?wait=1").map(|_| ()))).collect();
+        // A page finds no free process.
+        let busy = eventually("all processes are busy", || {
+            let mut stream = TcpStream::connect(("127.0.0.1", servers.port)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+            write!(stream, "GET / HTTP/1.1\r\nHost: my\r\nConnection: close\r\n\r\n").unwrap();
+            match stream.read(&mut [0; 16]) {
+                Err(_) => Ok(Instant::now()),
+                Ok(_) => Err("a page is answered".to_owned()),
+            }
+        });
+        // Longer than the idle process of the ping lives.
+        while busy.elapsed() < Duration::from_secs(6) {
+            let took = ping().expect("fpm answers");
+            assert!(took < LIMIT / 2, "{took:?}");
+            std::thread::sleep(Duration::from_millis(400));
+        }
+        // fpm hangs: the process of the last ping may answer once more, and no new one comes.
+        let fpm = servers.running.0[0].id().to_string();
+        let signal = |name: &str| assert!(Command::new("kill").args([name, &fpm]).status().unwrap().success());
+        signal("-STOP");
+        eventually("the ping is not answered", || match ping() {
+            Err(_) => Ok(()),
+            Ok(took) => Err(format!("answered in {took:?}")),
+        });
+        signal("-CONT");
+        eventually("it is answered again", ping);
+        assert!(clients.into_iter().all(|client| !client.is_finished() || client.join().is_ok()));
+    });
 }

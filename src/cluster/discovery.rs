@@ -217,6 +217,10 @@ impl Discovery {
         let mut api_versions = BTreeSet::new();
         for group in discovered.groups() {
             for version in group.versions() {
+                // As in Helm, a version counts without kinds, too: a server of metrics may list none.
+                if !group.name().is_empty() {
+                    api_versions.insert(format!("{}/{version}", group.name()));
+                }
                 for (resource, capabilities) in group.versioned_resources(version) {
                     let gvk = Gvk::new(&resource.group, &resource.version, &resource.kind);
                     api_versions.insert(gvk.api_version());

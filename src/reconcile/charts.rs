@@ -1,6 +1,7 @@
 //! A kind that the operator serves, with its chart. The chart is loaded once, and all passes share it.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -45,10 +46,13 @@ pub struct Loaded {
 /// The parts of the cluster that a chart reads, judged by its text; when in doubt, the answer is yes. The operator must
 /// not render a chart that does not read `.Capabilities` again because a client installed a custom resource definition
 /// (docs/design/applying.md A4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reads {
     version: bool,
+    /// Any of the served kinds.
     kinds: bool,
+    /// These versions and kinds. A template in minijinja has their names as texts.
+    named: BTreeSet<String>,
     objects: bool,
 }
 
@@ -110,12 +114,17 @@ impl Loaded {
         if self.reads.version {
             hasher.text(&capabilities.kube_version);
         }
-        if self.reads.kinds {
-            for kind in &capabilities.api_versions {
+        for kind in &capabilities.api_versions {
+            if self.reads.kinds || self.reads.named.contains(kind) {
                 hasher.text(kind);
             }
         }
         if self.reads.version || self.reads.kinds { hasher.finish() } else { String::new() }
+    }
+
+    /// Whether the chart may read the served kinds.
+    pub fn reads_kinds(&self) -> bool {
+        self.reads.kinds || !self.reads.named.is_empty()
     }
 
     /// Whether the chart may look up objects.
@@ -129,12 +138,22 @@ impl Reads {
         let mentions = |needle: &str| chart.templates.iter().any(|t| find(&t.data, needle.as_bytes()));
         let mentions_any = |needles: [&str; 2]| needles.iter().any(|n| mentions(n));
         self.version |= !chart.metadata.kube_version.is_empty() || mentions_any(["Capabilities", "capabilities"]);
-        self.kinds |= mentions_any(["APIVersions", "api_versions"]);
+        self.kinds |= mentions("APIVersions");
+        let readers = chart.templates.iter().filter(|t| find(&t.data, b"capabilities.apiVersions"));
+        for template in readers {
+            let text = String::from_utf8_lossy(&template.data);
+            self.named.extend(text.split(['"', '\'']).filter(|name| is_version(name)).map(str::to_owned));
+        }
         self.objects |= mentions("lookup");
         for dependency in &chart.dependencies {
             self.add(dependency);
         }
     }
+}
+
+/// Whether a text may be an entry of `.Capabilities.APIVersions`: `group/version`, `group/version/Kind` or `v1/Kind`.
+fn is_version(text: &str) -> bool {
+    text.contains('/') && text.chars().all(|c| c.is_ascii_alphanumeric() || "./-".contains(c))
 }
 
 fn find(text: &[u8], needle: &[u8]) -> bool {
@@ -358,11 +377,13 @@ mod tests {
             let chart = loaded(template);
             chart.capabilities_digest(a) != chart.capabilities_digest(b)
         };
-        let (old, new, more) = (of("v1", &["a"]), of("v2", &["a"]), of("v1", &["a", "b"]));
+        let (old, new, more) = (of("v1", &["a"]), of("v2", &["a"]), of("v1", &["a", "g/b"]));
         let table = [
             ("a: b", false, false),
             ("{{ .Capabilities.KubeVersion }}", true, false),
             ("{{ .Capabilities.APIVersions.Has \"x\" }}", true, true),
+            ("{% if \"x/v1\" in capabilities.apiVersions %}", true, false),
+            ("{% if \"g/b\" in capabilities.apiVersions %}", true, true),
         ];
         for (template, version, kinds) in table {
             assert_eq!(differs(template, &old, &new), version, "{template}");

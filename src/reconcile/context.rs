@@ -84,9 +84,16 @@ impl Context {
     /// annotation of the custom resource, then the entry in watches.yaml, then the flag.
     pub fn period(&self, switches: &Switches, key: &ReleaseKey) -> Duration {
         let of_kind = self.kinds.get(key.kind).kind.reconcile_period;
-        let period = switches.reconcile_period.or(of_kind).unwrap_or(self.period);
-        // In helm-operator, a period of 0 disables the comparison. Here a comparison costs almost nothing, so a long
-        // period serves as well.
-        if period.is_zero() { Duration::from_secs(3600) } else { period.max(Duration::from_secs(1)) }
+        bounded(switches.reconcile_period.or(of_kind).unwrap_or(self.period))
     }
+
+    /// How often the operator looks at what concerns all releases.
+    pub fn own_period(&self) -> Duration {
+        bounded(self.period)
+    }
+}
+
+/// In helm-operator, a period of 0 disables the comparison. Here a comparison costs almost nothing, so a long period serves as well.
+fn bounded(period: Duration) -> Duration {
+    if period.is_zero() { Duration::from_secs(3600) } else { period.max(Duration::from_secs(1)) }
 }

@@ -206,6 +206,7 @@ impl Controller {
         tasks.spawn("kinds in use", watch_kinds_in_use(Arc::clone(&self.ctx), synced, stop.clone()));
         tasks.base("roll-outs", rollouts::run(Arc::clone(&self.ctx), self.home.clone()));
         tasks.spawn("charts", retry_charts(Arc::clone(&self.ctx), stop.clone()));
+        tasks.base("served kinds", follow_served(Arc::clone(&self.ctx), stop.clone()));
         tasks.base("end of watches", end_unneeded(Arc::clone(&self.ctx.shared), Arc::clone(&self.ctx.watching)));
         tasks.base("clock", follow(Arc::clone(&self.ctx), stop.clone()));
         let workers = TaskTracker::new();
@@ -419,6 +420,34 @@ async fn follow(ctx: Arc<Context>, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => {}
         () = ctx.queue.follow(look) => {}
+    }
+}
+
+/// Asks once a period what the API server serves, if a chart reads that: no watch shows that somebody installed an API.
+async fn follow_served(ctx: Arc<Context>, stop: CancellationToken) {
+    let mut known = ctx.discovery.info();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(ctx.own_period()) => {}
+        }
+        let kinds = ctx.kinds.all().into_iter().enumerate();
+        let readers: Vec<_> =
+            kinds.filter(|(_, served)| served.chart().is_ok_and(|c| c.reads_kinds())).map(|(kind, _)| kind).collect();
+        if readers.is_empty() {
+            continue;
+        }
+        if let Err(error) = ctx.discovery.refresh().await {
+            tracing::warn!(%error, "the served kinds are not known");
+            continue;
+        }
+        let now = ctx.discovery.info();
+        if now.api_versions != known.api_versions {
+            for kind in readers {
+                ctx.queue.add_all(ctx.cache.keys_of(kind));
+            }
+        }
+        known = now;
     }
 }
 

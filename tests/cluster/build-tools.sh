@@ -18,6 +18,7 @@
 #   build-tools.sh gitops          what the tests beside Argo CD, Flux and Karmada need besides: what Argo CD shows, by its own package, kustomize-controller, and Karmada's engine of scripts
 #   build-tools.sh mail            a server of mail that shows what arrived
 #   build-tools.sh exporter        metrics of PHP-FPM, by plugins of Telegraf
+#   build-tools.sh external-metrics  the length of a list in Redis for autoscalers
 #   build-tools.sh volumes         volumes that grow and have snapshots: the usual sidecars of the CSI, and a driver of ours
 #   build-tools.sh browser         what the tests of pages need besides: Chromium with its driver, and the rules of accessibility (axe-core)
 # The versions are pinned by tools/*/go.mod, and those of Azurite and axe-core by a package-lock.json. A program is built again when the file it comes from changes.
@@ -52,7 +53,7 @@ serves() {
 build() {
 	local module=$1 program=$2 package=$3 flags=$4 stamp out=$TOOLS/$2 began=$SECONDS
 	# These are sources of ours, that change when their go.mod does not.
-	stamp=$(cat "$here/tools/$module/"{go.mod,check.go,driver.go,exporter.go} 2>/dev/null | sha256sum | cut -c1-16) || true
+	stamp=$(cat "$here/tools/$module/"{go.mod,check.go,driver.go,exporter.go,server.go} 2>/dev/null | sha256sum | cut -c1-16) || true
 	is_built "$out" "$stamp" && return
 	local other
 	if [ -n "${FROM_PATH:-}" ] && other=$(serves "$program"); then
@@ -160,8 +161,9 @@ volumes)
 	build csi csi-resizer github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer "-s -w"
 	for p in csi-snapshotter snapshot-controller; do build csi $p github.com/kubernetes-csi/external-snapshotter/v8/cmd/$p "-s -w"; done ;;
 exporter) build phpfpm-exporter phpfpm-exporter . "-s -w" ;;
+external-metrics) build external-metrics external-metrics . "-s -w" ;;
 browser)
 	need chromium chromium chromedriver chromium-driver
 	npm_package axe ;;
-*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, signatures, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk, walk, traces, gitops, mail, exporter, volumes or browser" >&2; exit 2 ;;
+*) echo "error: unknown set '$set': api-server, control-plane, helm, node, sources, signatures, members, backup, issuer, metrics, bundle, helm-operator, operator-sdk, walk, traces, gitops, mail, exporter, external-metrics, volumes or browser" >&2; exit 2 ;;
 esac; done

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Makes the images of PHP applications, and of what they use: php-images.sh OUT_FOLDER [php-fpm php-apache wordpress wordpress-6.8 symfony redis mailpit exporter]
-# All but the last two are of Debian's packages: localhost/php-fpm:8.2 has fpm, nginx, git and msmtp, localhost/php-apache:8.2 has Apache with its
+# Makes the images of PHP applications, and of what they use: php-images.sh OUT_FOLDER [php-fpm php-apache wordpress wordpress-6.8 symfony redis mailpit exporter external-metrics]
+# All but the last three are of Debian's packages: localhost/php-fpm:8.2 has fpm, nginx, git and msmtp, localhost/php-apache:8.2 has Apache with its
 # module; localhost/wordpress:6.1 and, of the next suite, localhost/wordpress:6.8 are Debian's package, with a copy where public images have
 # WordPress (/usr/src/wordpress), and localhost/symfony:5.4 an application (php/symfony) on Debian's packages of Symfony,
 # whose autoloader Composer makes; localhost/redis:7.0. localhost/mailpit:test is a server of mail, and
-# localhost/php-fpm-exporter:test has metrics of PHP-FPM (../cluster/build-tools.sh mail exporter).
+# localhost/php-fpm-exporter:test has metrics of PHP-FPM, and localhost/external-metrics:test the length of a queue
+# (../cluster/build-tools.sh mail exporter external-metrics).
 # An image that this file made as it is now is kept.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -84,16 +85,23 @@ exporter() {
 	pack localhost/php-fpm-exporter:test "$1" '{"Entrypoint":["/exporter"],"User":"65532"}' "$work/exporter"
 }
 
+external-metrics() {
+	"$here/../cluster/build-tools.sh" external-metrics
+	mkdir -p "$work/external-metrics"
+	cp "$TOOLS/external-metrics" "$work/external-metrics/server"
+	pack localhost/external-metrics:test "$1" '{"Entrypoint":["/server"],"User":"65532"}' "$work/external-metrics"
+}
+
 # made_by IMAGE: a digest of all that makes it
 made_by() {
 	{
 		declare -f debian "$1"
 		echo "$fpm $names $config $public"
-		case $1 in mailpit) cat "$here/../cluster/tools/mailpit/go.mod" ;; exporter) cat "$here/../cluster/tools/phpfpm-exporter/"*.{mod,go} ;; esac
+		case $1 in mailpit) cat "$here/../cluster/tools/mailpit/go.mod" ;; exporter) cat "$here/../cluster/tools/phpfpm-exporter/"*.{mod,go} ;; external-metrics) cat "$here/../cluster/tools/external-metrics/"*.{mod,go} ;; esac
 		[ ! -d "$here/php/$1" ] || find "$here/php/$1" -type f | sort | xargs cat
 	} | sha256sum
 }
-for image in "${@:-php-fpm php-apache wordpress wordpress-6.8 symfony redis mailpit exporter}"; do for image in $image; do
+for image in "${@:-php-fpm php-apache wordpress wordpress-6.8 symfony redis mailpit exporter external-metrics}"; do for image in $image; do
 	file=$out/$image.tar
 	if [ -s "$file" ] && [ "$(cat "$file.from" 2>/dev/null)" = "$(made_by "$image")" ]; then continue; fi
 	"$image" "$file"

@@ -1,6 +1,7 @@
 //! PHP applications and sites of `WordPress` on real pods, with the charts charts/php, charts/wordpress and charts/mysql: the operator is a project that `tillerman init` and `create api`
 //! make of them (php-operator.sh), as a pod with the rights of the project. Images are of Debian's packages (php-images.sh).
 
+mod queue;
 mod services;
 mod wordpress;
 
@@ -225,6 +226,58 @@ fn a_plain_page_is_rolled_under_load_without_a_failed_answer() {
         let others: Vec<_> = seen.keys().filter(|what| !["200 1", "200 2", "200 3"].contains(&what.as_str())).collect();
         assert!(others.is_empty(), "{name}: {seen:?}");
     }
+    stage.had_its_rights();
+}
+
+/// Requests that take longer than the probe waits, more than there are processes for; then fpm itself stops.
+#[test]
+fn the_kubelet_restarts_an_fpm_that_hangs_and_not_one_that_is_busy() {
+    const WAITS: &str = "<?php if (isset($_GET['wait'])) sleep(15); echo 'page';";
+    let stage = Stage::new("php-alive");
+    stage.app(
+        "shop",
+        &json!({"runtime": "fpm", "image": FPM, "nginx": {"image": FPM}, "source": {"index.php": WAITS},
+        "fpm": {"maxChildren": 2}, "probes": {"periodSeconds": 1, "failureThreshold": 1}}),
+    );
+    stage.is_ready("shop");
+    assert!(stage.page("shop", "/").text.contains("page"));
+    let pod = || {
+        let pods = stage.place.get(&["pods", "-l", "app.kubernetes.io/name=php,app.kubernetes.io/instance=shop"])?;
+        let pod = pods["items"][0].clone();
+        let all = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
+        let php = all.into_iter().find(|container| container["name"] == "php").ok_or("the pod has no container php")?;
+        Ok::<_, String>((pod, php["restartCount"].as_u64().unwrap()))
+    };
+    let (first, _) = pod().unwrap();
+    let ip = first["status"]["podIP"].as_str().unwrap().to_owned();
+    std::thread::scope(|threads| {
+        let wait = || request(&format!("{ip}:8080"), "GET /?wait=1 HTTP/1.1", "", "");
+        let clients: Vec<_> = (0..6).map(|_| threads.spawn(wait)).collect();
+        eventually("the busy pod is not ready", || {
+            let conditions = pod()?.0["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let ready = conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True");
+            if ready { Err("it is ready") } else { Ok(()) }.map_err(str::to_owned)
+        });
+        // Each of them has given up, or has its answer, after 20 seconds: the probe has run as often.
+        let answered = clients.into_iter().filter_map(|client| client.join().unwrap().ok()).count();
+        assert!(answered > 0);
+    });
+    assert_eq!(pod().unwrap().1, 0, "a busy fpm is restarted");
+    stage.is_ready("shop");
+    let uid = first["metadata"]["uid"].as_str().unwrap();
+    let stop = format!(
+        "for p in $(pgrep -f 'php-fpm: master'); do if grep -q -e '{uid}' -e '{}' /proc/$p/cgroup /proc/$p/mountinfo; then kill -STOP $p && found=1; fi; done; [ -n \"$found\" ]",
+        uid.replace('-', "_")
+    );
+    assert!(std::process::Command::new("sh").args(["-c", &stop]).status().unwrap().success());
+    eventually("fpm is restarted", || match pod()? {
+        (_, 0) => Err("it is not".to_owned()),
+        _ => Ok(()),
+    });
+    let events = stage.place.kubectl(&["get", "events"]).unwrap();
+    assert!(events.contains("Container php failed liveness probe, will be restarted"), "{events}");
+    stage.is_ready("shop");
+    assert!(stage.page("shop", "/").text.contains("page"));
     stage.had_its_rights();
 }
 

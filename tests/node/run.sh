@@ -28,7 +28,7 @@ undeploy() {
 } >"$work/undeploy.log" 2>&1
 
 # Built before the node starts, so that it does not idle meanwhile.
-"$here/../cluster/build-tools.sh" members backup issuer helm mail exporter
+"$here/../cluster/build-tools.sh" members backup issuer helm mail exporter external-metrics
 (cd "$here/../.." && nice cargo test --no-run --workspace --features tillerman/cluster-tests --test node)
 runs=no
 if [ -s "$STATE/node.pid" ] && kill -0 "$(cat "$STATE/node.pid")" 2>/dev/null; then runs=yes; fi

@@ -1,7 +1,7 @@
 //! A Flux Kustomization with custom resources, by the real kustomize-controller: it waits for `Ready`, and names a custom resource whose
 //! release fails.
 
-use crate::harness::{Space, cluster_dir, established, eventually, kubectl};
+use crate::harness::{Space, cluster_dir, established, eventually, kubectl, repository};
 use crate::install;
 use crate::kubelet::Kubelet;
 use serde_json::{Value, json};
@@ -10,9 +10,11 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Where `go` has put a module.
-fn module(name: &str) -> String {
-    let run = Command::new("go").args(["mod", "download", "-json", name]).output().expect("Go is installed");
+/// Where `go` has put a module, in the version of the go.mod of a folder if the name has none.
+pub fn module(folder: &str, name: &str) -> String {
+    let mut run = Command::new("go");
+    let run =
+        run.current_dir(repository(folder)).args(["mod", "download", "-json", name]).output().expect("Go is installed");
     let answer: Value = serde_json::from_slice(&run.stdout).unwrap();
     answer["Dir"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
@@ -91,8 +93,8 @@ fn apply(space: &Space, name: &str, apps: &[Value]) {
 #[ignore = "needs kustomize-controller: part gitops"]
 fn flux_waits_for_custom_resources_and_names_one_that_fails() {
     let space = Space::new("flux");
-    define(&module("github.com/fluxcd/kustomize-controller@v1.9.0"));
-    define(&module("github.com/fluxcd/source-controller@v1.9.0"));
+    define(&module("", "github.com/fluxcd/kustomize-controller@v1.9.0"));
+    define(&module("", "github.com/fluxcd/source-controller@v1.9.0"));
     for crd in ["kustomizations.kustomize.toolkit.fluxcd.io", "gitrepositories.source.toolkit.fluxcd.io"] {
         established(&format!("crd/{crd}"));
     }

@@ -44,6 +44,7 @@ mod notices;
 mod operations;
 mod outage;
 mod own_driver;
+mod php_scale;
 mod policy;
 mod ports;
 mod primary;

@@ -39,7 +39,7 @@ if (isset($_GET['object'])) {
 }";
 
 /// Pods with one container each and their Services, of the same names.
-fn serve(stage: &Stage, pods: &[(&str, Value, &[u16])]) {
+pub fn serve(stage: &Stage, pods: &[(&str, Value, &[u16])]) {
     let namespace = stage.place.name();
     let mut items = Vec::new();
     for (name, spec, ports) in pods {

@@ -127,7 +127,7 @@ pub const PARTS: &[CiPart] = &[
     CiPart {
         name: "cluster",
         about: "tests on a real API server",
-        tools: &["control-plane", "sources", "members", "mail", "browser"],
+        tools: &["control-plane", "sources", "members", "mail", "browser", "external-metrics"],
         release: false,
         alone: false,
         compiles: false,
@@ -310,7 +310,7 @@ pub const PARTS: &[CiPart] = &[
     CiPart {
         name: "node",
         about: "the operator as a pod on a real node, under the rights that operator-sdk gives it",
-        tools: &["node", "issuer", "members", "backup", "helm", "mail", "exporter"],
+        tools: &["node", "issuer", "members", "backup", "helm", "mail", "exporter", "external-metrics"],
         release: true,
         alone: true,
         compiles: false,

@@ -1,0 +1,3 @@
+module tillerman/external-metrics
+
+go 1.26.0
