@@ -1,7 +1,10 @@
 //! Charts whose templates make the values of a dependency, and examples/symfony, which is one.
 
 use serde_json::{Map, Value, json};
-use tillerman::chart::{Chart, ChartLimits, File, load_files};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tillerman::chart::{Chart, ChartLimits, File, load_files, values};
+use tillerman::object::parse_manifest;
 use tillerman::render::{Capabilities, Options, Release, Rendered, render};
 use tillerman::template::yaml;
 
@@ -162,4 +165,145 @@ fn the_api_of_a_chart_has_no_field_for_values_that_a_template_makes() {
     };
     assert_eq!(fields(&[("templates/_base.values.yaml", "size: 6\n")]), (true, false));
     assert_eq!(fields(&[]), (true, true));
+}
+
+fn example() -> Chart {
+    tillerman::chart::load(&root().join("examples/symfony/chart")).unwrap()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The sample's values, with others over them.
+fn sample(over: &Value) -> Value {
+    let text = std::fs::read(root().join("examples/symfony/chart/ci/sample-values.yaml")).unwrap();
+    let mut all = values::load(&text).unwrap();
+    values::merge(&mut all, over.as_object().cloned().unwrap());
+    all.into()
+}
+
+/// All objects of the example by kind and name, with hooks, operations and Status documents.
+fn made(over: &Value) -> Result<BTreeMap<String, Value>, String> {
+    let made = rendered(&example(), &sample(over))?;
+    let hooks = made.hooks.iter().chain(&made.unknown).map(|hook| hook.manifest.text.clone());
+    let objects = std::iter::once(made.manifest()).chain(hooks).flat_map(|text| parse_manifest(&text).unwrap());
+    Ok(objects.map(|object| (format!("{} {}", object.gvk.kind, object.name), Value::Object(object.body))).collect())
+}
+
+fn variable(object: &Value, name: &str) -> Value {
+    let containers = &object["spec"]["template"]["spec"]["containers"];
+    let env = containers[0]["env"].as_array().unwrap();
+    env.iter().find(|one| one["name"] == name).map_or(Value::Null, |one| one.get("value").unwrap_or(&one["valueFrom"]).clone())
+}
+
+#[test]
+fn each_field_of_the_example_reaches_the_objects() {
+    let least = made(&json!({"database": {"own": false}, "migration": []})).unwrap();
+    let names: Vec<&str> = least.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        ["ConfigMap my-config", "Deployment my", "Job my-about", "Secret my-app", "Service my", "Status app", "Status symfony"]
+    );
+    let all = made(&json!({
+        "host": "shop.example.com", "tlsSecret": "tls", "replicas": 2, "memory": "1Gi", "transports": ["async"],
+        "tasks": [{"name": "clean", "schedule": "@daily", "command": ["app:clean", "--all"]}],
+        "mail": {"host": "mail", "secret": "mail", "from": "shop@example.com"},
+    }))
+    .unwrap();
+    let web = &all["Deployment my"];
+    assert_eq!(whole(web["spec"]["replicas"].clone()), 2);
+    let php = &web["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!((&php["image"], &php["resources"]["limits"]["memory"]), (&json!("registry.example.com/shop:1.4"), &json!("1Gi")));
+    assert_eq!(php["envFrom"], json!([{"secretRef": {"name": "my-app"}}]));
+    assert_eq!(variable(web, "DB_HOST"), "my-db-primary");
+    assert_eq!(variable(web, "DB_PASSWORD"), json!({"secretKeyRef": {"name": "my-db-app-my", "key": "password"}}));
+    assert_eq!(variable(web, "MESSENGER_TRANSPORT_DSN"), "doctrine://default");
+    assert_eq!(variable(web, "MAILER_DSN"), "smtp://$(MAIL_USERNAME):$(MAIL_PASSWORD)@$(MAIL_HOST):$(MAIL_PORT)");
+    assert_eq!(all["MySQLCluster my-db"]["spec"]["applications"], json!([{"name": "my", "database": "app"}]));
+    let worker = &all["Deployment my-worker-async"]["spec"]["template"]["spec"]["containers"][0]["command"];
+    assert_eq!(worker, &json!(["php", "bin/console", "messenger:consume", "async"]));
+    let task = &all["CronJob my-clean"]["spec"];
+    assert_eq!(task["schedule"], "@daily");
+    let job = &all["Job my-migrate"];
+    // The Secret and the database are objects of the same release.
+    assert_eq!(job["metadata"]["annotations"]["helm.sh/hook"], "post-install,pre-upgrade");
+    assert_eq!(job["spec"]["template"]["spec"]["containers"][0]["command"], json!(["php", "bin/console", "app:migrate"]));
+    assert_eq!(all["Job my-retry"]["metadata"]["annotations"]["helm.sh/hook"], "operation/retry");
+    assert_eq!(all["Ingress my"]["spec"]["tls"][0]["secretName"], "tls");
+    assert_eq!(all["Status symfony"]["fields"]["url"]["value"], "https://shop.example.com");
+    let shared = made(&json!({"database": {"own": false, "cluster": "db"}})).unwrap();
+    assert!(!shared.contains_key("MySQLCluster my-db"));
+    assert_eq!(variable(&shared["Deployment my"], "DB_HOST"), json!({"secretKeyRef": {"name": "db-app-my", "key": "host"}}));
+}
+
+#[test]
+fn values_of_the_example_that_cannot_work_together_are_refused() {
+    for (over, why) in [
+        (json!({"image": ""}), "image is the image of the application"),
+        (json!({"database": {"cluster": "db"}}), "both name a database"),
+        (json!({"database": {"own": false}}), "migration and transports need a database"),
+        (json!({"mail": {"host": "mail"}}), "mail needs mail.secret and mail.from"),
+        (json!({"php": {"image": "other"}}), "additional properties 'php' not allowed"),
+        (json!({"transports": ["a", "a"]}), "is listed twice"),
+    ] {
+        let error = made(&over).err().unwrap_or_else(|| panic!("{over} is taken"));
+        assert!(error.contains(why), "{over}: {error}");
+    }
+}
+
+/// Values with a text at each place of the example's schema that takes one.
+fn places(schema: &Value, definitions: &Value, text: &str) -> Vec<Value> {
+    let named = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+    let schema = named.map_or(schema, |name| &definitions[name]);
+    if schema["type"] == "string" {
+        return vec![json!(text)];
+    }
+    let mut found = Vec::new();
+    for (key, below) in schema["properties"].as_object().into_iter().flatten() {
+        found.extend(places(below, definitions, text).into_iter().map(|value| json!({key: value})));
+    }
+    if schema["items"].is_object() {
+        let fill = |value: Value| match value {
+            Value::Object(given) => {
+                let mut item = json!({"name": "a", "schedule": "@daily", "command": ["a"]});
+                values::merge(item.as_object_mut().unwrap(), given);
+                item
+            }
+            other => other,
+        };
+        found.extend(places(&schema["items"], definitions, text).into_iter().map(|value| json!([fill(value)])));
+    }
+    found
+}
+
+#[test]
+fn the_schema_of_the_example_refuses_texts_that_are_not_plain() {
+    let schema: Value = serde_json::from_slice(&example().schema.unwrap()).unwrap();
+    let long = "x".repeat(100_000);
+    let mut count = 0;
+    for text in ["$(DB_PASSWORD)", "a; id", "a\nb: c", "{{ values }}", "a b\"", "`id`", "../é", &long] {
+        for over in places(&schema, &schema["definitions"], text) {
+            let error = made(&over).err().unwrap_or_else(|| panic!("{over} is taken"));
+            assert!(error.contains("does not match pattern"), "{over}: {error}");
+            count += 1;
+        }
+    }
+    assert_eq!(count, 8 * 13, "each text of the schema");
+}
+
+#[test]
+fn the_blocks_of_the_page_are_parts_of_the_example() {
+    let page = std::fs::read_to_string(root().join("docs/how-to/own-kind.md")).unwrap();
+    let chart = example();
+    let mut texts: Vec<String> =
+        chart.templates.iter().map(|file| String::from_utf8_lossy(&file.data).into_owned()).collect();
+    for name in ["Chart.yaml", "ci/sample-values.yaml"] {
+        texts.push(std::fs::read_to_string(root().join("examples/symfony/chart").join(name)).unwrap());
+    }
+    let blocks: Vec<&str> = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```\n").next()).collect();
+    assert!(blocks.len() > 6, "{}", blocks.len());
+    for block in blocks {
+        assert!(texts.iter().any(|text| text.contains(block)), "no file of the chart has\n{block}");
+    }
 }
