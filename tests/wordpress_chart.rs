@@ -157,9 +157,6 @@ fn the_php_chart_takes_the_values_that_a_site_makes() {
         ] {
             remove(path);
         }
-        if values["database"].get("follow").is_some() {
-            values["database"].as_object_mut().unwrap().remove("follow");
-        }
         ChartWorld::of("php").try_render(&values, &[]).unwrap_or_else(|why| panic!("{over}: {why}"));
     }
 }

@@ -19,7 +19,8 @@ pub struct Subchart<'c> {
     imports: &'c [Value],
 }
 
-/// All dependencies of a chart, whether enabled or not. One that Chart.yaml does not name has its own name as key.
+/// All dependencies of a chart, whether enabled or not, whose values are part of its own: not those whose values a template makes. One that
+/// Chart.yaml does not name has its own name as key.
 pub fn subcharts(chart: &Chart) -> Vec<Subchart<'_>> {
     let entries = &chart.metadata.dependencies;
     let named = entries.iter().filter_map(|entry| {
@@ -38,7 +39,7 @@ pub fn subcharts(chart: &Chart) -> Vec<Subchart<'_>> {
         conditions: Vec::new(),
         imports: &[],
     });
-    named.chain(others).collect()
+    named.chain(others).filter(|subchart| chart.values_template(subchart.key).is_none()).collect()
 }
 
 /// Shows each default value of a chart and its dependencies, with its path: tables, too, before their content.

@@ -2,8 +2,10 @@
 
 use super::{LintReport, LintSettings, Message, Severity, deprecations, later, manifest, names, twice};
 use crate::chart::{Chart, LoadError, Values};
-use crate::render::{self, Capabilities, KubeVersion, Release};
+use crate::crd;
+use crate::render::{self, Capabilities, Diagnostic, KubeVersion, Release};
 use crate::template::go::quote;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 const FOLDER: &str = "templates/";
@@ -33,7 +35,8 @@ pub fn check(
     let namespace = settings.namespace.clone();
     let release = Release { name: "test-release".into(), namespace, revision: 1, is_upgrade: false };
     let options = settings.options.clone().lint(true).skip_schema(settings.skip_schema);
-    let files = match render::lint_files(chart, values, &release, &capabilities, &options) {
+    let render = |values: &Values| render::lint_files(chart, values, &release, &capabilities, &options);
+    let files = match render(values).or_else(|e| with_carried(chart, values, render, report).ok_or(e)) {
         Ok(Some(files)) => files,
         Ok(None) => return,
         Err(e) => {
@@ -66,6 +69,21 @@ pub fn check(
         }
     }
     super::beyond::check(FOLDER, files, settings, report);
+}
+
+type Files = Option<BTreeMap<String, String>>;
+
+/// What a chart for custom resources renders with values of its own, if it does not render without values: its users must give some.
+fn with_carried(
+    chart: &Chart,
+    values: &Values,
+    render: impl Fn(&Values) -> Result<Files, Diagnostic>,
+    report: &mut LintReport,
+) -> Option<Files> {
+    let carried = if chart.is_minijinja() && values.is_empty() { crd::carried(chart) } else { Vec::new() };
+    let (name, files) = carried.iter().find_map(|file| Some((&file.name, render(&file.values).ok()?)))?;
+    report.info(FOLDER, format!("the chart does not render with its defaults, and was checked with {name}"));
+    Some(files)
 }
 
 /// Go's `filepath.Ext`.

@@ -135,6 +135,7 @@ impl Place {
             .env("TMPDIR", self.root.join("tmp"))
             .env("HOME", self.root.join("home"))
             .env("XDG_CACHE_HOME", cache)
+            .env("CHECKOUT", self.root.join("repository"))
             .env("LC_ALL", "C")
             .stdin(Stdio::piped())
             .process_group(0)
@@ -293,6 +294,11 @@ fn the_pages_about_values_and_objects_can_be_followed() {
 #[test]
 fn the_page_about_pull_requests_can_be_followed() {
     check(&["docs/how-to/pull-requests.md"]);
+}
+
+#[test]
+fn the_page_about_a_kind_of_ones_own_can_be_followed() {
+    check(&["docs/how-to/README.md", "docs/how-to/own-kind.md"]);
 }
 
 #[test]

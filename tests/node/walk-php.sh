@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# Runs the commands of docs/how-to/php.md, or of wordpress.md, on a real node, in one shell: walk-php.sh TILLERMAN_BINARY AGENT_BINARY [wordpress]
+# Runs the commands of docs/how-to/php.md, of wordpress.md or of own-kind.md on a real node, in one shell:
+# walk-php.sh TILLERMAN_BINARY AGENT_BINARY [wordpress|own-kind]
 # No registry is reached from here, so images of Debian's packages have the names that the page and the charts give; the commands are not changed.
 # Prints the seconds of each section.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
-usage="usage: walk-php.sh TILLERMAN_BINARY AGENT_BINARY [wordpress]"
+usage="usage: walk-php.sh TILLERMAN_BINARY AGENT_BINARY [wordpress|own-kind]"
 page=${3:-php}
-kinds=phpapps
-[ "$page" = php ] || kinds=wordpresses
-case $page in php) images="php-fpm symfony" ;; wordpress) images="php-fpm wordpress-6.8" ;; *) echo "$usage" >&2; exit 2 ;; esac
+case $page in
+php) kinds=phpapps project=php images="php-fpm symfony" ;;
+wordpress) kinds=wordpresses project=wordpress images="php-fpm wordpress-6.8" ;;
+own-kind) kinds=symfonyapps project=symfony images="php-fpm symfony" ;;
+*) echo "$usage" >&2; exit 2 ;;
+esac
 bin=$(realpath "${1:?$usage}") agent=$(realpath "${2:?$usage}")
 . "$top/tests/cluster/env.sh"
 . "$top/tests/cluster/lib.sh"
@@ -41,11 +45,13 @@ case $page in
 php)
 	named localhost/php:8.2 "docker.io/library/$(values php image)"
 	named localhost/symfony:5.4 registry.example.com/shop:1.4 ;;
+own-kind) named localhost/symfony:5.4 registry.example.com/shop:1.4 ;;
 wordpress) named localhost/wordpress:6.8 "docker.io/library/$(values wordpress image)" ;;
 esac
 
-# The commands of each section, with a line before them that says when they begin.
-blocks "$top/docs/how-to/$page.md" | sed -E 's/^##+ (.*)/printf "%s \\n" "$SECONDS s  \1"/' >"$work/commands"
+# The commands of each section, with a line before them that says when they begin. A block that fails is for the test without a node.
+sed '/^<!-- not run: it needs pods/d; s/^<!-- fails -->/<!-- not run: fails -->/' "$top/docs/how-to/$page.md" >"$work/page.md"
+blocks "$work/page.md" | sed -E 's/^##+ (.*)/printf "%s \\n" "$SECONDS s  \1"/' >"$work/commands"
 [ "$(grep -c '^printf' "$work/commands")" -gt 3 ] || { echo "docs/how-to/$page.md has no commands" >&2; exit 1; }
 cd "$work"
 { timeout 900 bash -euo pipefail "$work/commands" </dev/null || { echo failed; false; }; } 2>&1 | tee "$work/output" || {
@@ -53,7 +59,7 @@ cd "$work"
 	kubectl get mysql,"$kinds" -o yaml >&2
 	for pod in $(kubectl get pods -o name); do kubectl logs "$pod" --all-containers --prefix --tail=15 >&2 || true; done
 	kubectl get events --sort-by=.lastTimestamp | tail -30 >&2
-	kubectl -n "$page-operator-system" logs "deployment/$page-operator-controller-manager" --tail=30 >&2 || true
+	kubectl -n "$project-operator-system" logs "deployment/$project-operator-controller-manager" --tail=30 >&2 || true
 	exit 1
 }
 left() { kubectl get mysql,"$kinds",jobs,pods,pvc,secrets,configmaps,services -o name 2>/dev/null | grep -v -e /kube-root-ca.crt -e /kubernetes; }

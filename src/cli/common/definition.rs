@@ -27,7 +27,7 @@ fn remarks(made: &Made, no_fields: Option<String>) -> String {
         let why = why.replace('\n', " ");
         let _ = writeln!(
             text,
-            "# The status has no types for fields of the chart, which does not render with its default values: {why}"
+            "# The status has no types for fields of the chart, which does not render with its default values or a values file in ci/: {why}"
         );
     }
     for opened in &made.opened {

@@ -7,6 +7,7 @@ pub mod typed;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 use super::document::{DocumentFields, body};
 use super::packed;
@@ -228,20 +229,28 @@ impl StatusFields {
         Ok(fields)
     }
 
-    /// Reads the documents without a look at the rest of the rendering.
+    /// Reads the documents without a look at the rest of the rendering. A field of a chart replaces, or with null hides, that of its
+    /// dependencies.
     pub fn parse(unknown: &[Hook]) -> Result<Option<Self>, String> {
         let mut all = Self::default();
-        let mut documents = unknown.iter().filter(|hook| is_document(hook)).peekable();
-        if documents.peek().is_none() {
+        let mut documents: Vec<&Hook> = unknown.iter().filter(|hook| is_document(hook)).collect();
+        if documents.is_empty() {
             return Ok(None);
         }
+        documents.sort_by_key(|hook| depth(hook));
+        // The fields, with the depth of their charts.
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
         for hook in documents {
             let wrong = |why: String| format!("Status {}: {why}", hook.manifest.name);
-            for field in read(hook).map_err(wrong)? {
-                if all.fields.iter().any(|known| known.name == field.name) {
-                    return Err(wrong(format!("there are two fields {}", field.name)));
+            for (name, said) in read(hook).map_err(wrong)? {
+                match known.get(&name) {
+                    Some(above) if *above < depth(hook) => continue,
+                    Some(_) => return Err(wrong(format!("there are two fields {name}"))),
+                    None => drop(known.insert(name.clone(), depth(hook))),
                 }
-                all.fields.push(field);
+                if !said.is_null() {
+                    all.fields.push(field(name, said).map_err(wrong)?);
+                }
             }
             if all.fields.len() > MAX_FIELDS {
                 return Err(wrong(format!("there are more than {MAX_FIELDS} fields")));
@@ -288,7 +297,12 @@ fn is_name(name: &str) -> bool {
     first && name.len() <= 63 && name.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-fn read(hook: &Hook) -> Result<Vec<Field>, String> {
+/// How many charts are above that of a document.
+fn depth(hook: &Hook) -> usize {
+    hook.manifest.source.split("/templates/").next().unwrap_or_default().matches("/charts/").count()
+}
+
+fn read(hook: &Hook) -> Result<Map<String, Value>, String> {
     if hook.manifest.api_version != API_VERSION || hook.manifest.kind != KIND {
         return Err(format!("a hook {STATUS} is of {API_VERSION}, Kind={KIND}"));
     }
@@ -297,12 +311,11 @@ fn read(hook: &Hook) -> Result<Vec<Field>, String> {
     }
     let known = ["apiVersion", "kind", "metadata", "fields"];
     let mut document = DocumentFields::of("the document", Some(body(hook)?.into()), &known)?;
-    let fields = match document.take("fields") {
-        Some(Value::Object(fields)) => fields,
-        None => return Err("fields, the fields of the status, is missing".to_owned()),
-        Some(_) => return Err("fields is not an object".to_owned()),
-    };
-    fields.into_iter().map(|(name, said)| field(name, said)).collect()
+    match document.take("fields") {
+        Some(Value::Object(fields)) => Ok(fields),
+        None => Err("fields, the fields of the status, is missing".to_owned()),
+        Some(_) => Err("fields is not an object".to_owned()),
+    }
 }
 
 fn field(name: String, said: Value) -> Result<Field, String> {

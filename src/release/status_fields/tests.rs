@@ -18,6 +18,27 @@ fn sorted(documents: &[&str]) -> (Vec<Hook>, Vec<Object>) {
     (sorted.unknown, objects)
 }
 
+/// The names of the fields of documents, each from a template.
+fn names(documents: &[(&str, String)]) -> Result<Vec<String>, String> {
+    let files: Vec<_> = documents.iter().map(|(file, text)| ((*file).to_owned(), text.clone())).collect();
+    let read = StatusFields::parse(&order::sort(&files).unwrap().unknown)?;
+    let shown = |field: super::Field| match field.source {
+        FieldSource::Value(value) => format!("{}={}", field.name, value.as_str().unwrap()),
+        other => panic!("{other:?}"),
+    };
+    Ok(read.unwrap().fields.into_iter().map(shown).collect())
+}
+
+#[test]
+fn fields_of_a_chart_replace_or_hide_those_of_its_dependencies() {
+    let below =
+        ("c/charts/php/templates/a.yaml", document("{a: {value: below}, b: {value: below}, c: {value: below}}"));
+    let above = ("c/templates/z.yaml", document("{a: {value: above}, b: null}"));
+    assert_eq!(names(&[below.clone(), above]).unwrap(), ["a=above", "c=below"]);
+    let beside = ("c/charts/redis/templates/a.yaml", document("{c: {value: beside}}"));
+    assert_eq!(names(&[below, beside]).unwrap_err(), "Status s: there are two fields c");
+}
+
 fn read(documents: &[&str]) -> Result<Option<StatusFields>, String> {
     let (unknown, objects) = sorted(documents);
     let known = Known { objects: &objects, namespace: "ns", members: &["db"], facts: &["size", "ready"] };

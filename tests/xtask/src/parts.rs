@@ -344,12 +344,14 @@ pub const PARTS: &[CiPart] = &[
                 let walk = format!("tests/node/walk-{script}.sh {BIN} {BIN}-agent{page}");
                 format!("case ${{SWEEP_SHARE:-0/1}} in */1) make build-agent && {walk} ;; esac")
             };
-            let (mysql, php, wordpress) = (of("mysql", ""), of("php", ""), of("php", " wordpress"));
+            let (mysql, php) = (of("mysql", ""), of("php", ""));
+            let (wordpress, own_kind) = (of("php", " wordpress"), of("php", " own-kind"));
             vec![
                 CiStep::lines("walk", format!("tests/walk.sh {BIN}")).after([BUILD]).within(900),
                 CiStep::lines("docs/how-to/mysql.md", mysql).within(1200),
                 CiStep::lines("docs/how-to/php.md", php).within(1200),
                 CiStep::lines("docs/how-to/wordpress.md", wordpress).within(600),
+                CiStep::lines("docs/how-to/own-kind.md", own_kind).within(600),
             ]
         },
     },

@@ -19,6 +19,7 @@ pub use metadata::field;
 pub use metadata::{Dependency, Maintainer, Metadata, MetadataError};
 pub use schema_documents::{SchemaDocument, SchemaDocuments};
 use std::any::Any;
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The annotation of Chart.yaml that names the text engine of the templates: `minijinja`.
@@ -58,7 +59,7 @@ pub struct Chart {
 pub struct Memory {
     /// The parsed Go templates of the chart and its dependencies, as the last rendering needed them.
     pub templates: Kept,
-    /// The compiled minijinja templates of the chart, without those of its dependencies.
+    /// The compiled minijinja templates of the chart, with those of its dependencies, which it may import.
     pub jinja: Kept,
     /// The compiled schema.
     pub schema: Kept,
@@ -131,17 +132,35 @@ impl Chart {
         self.metadata.annotation(ENGINE).is_some_and(|e| e == "minijinja")
     }
 
+    /// The template of a minijinja chart that makes the values of a dependency, by the key of these values, if the chart has one.
+    pub fn values_template(&self, dependency: &str) -> Option<&str> {
+        let is_it = |name: &str| {
+            let name = name.strip_prefix("templates/_").and_then(|name| name.strip_suffix(".values.yaml"));
+            name == Some(dependency)
+        };
+        let found = self.templates.iter().map(|file| &*file.name).find(|name| is_it(name));
+        found.filter(|_| self.is_minijinja())
+    }
+
     /// The compiled templates of a minijinja chart, whose names start with `path`: those of an earlier rendering, if the
     /// templates are the same.
     pub fn jinja(&self, path: &str) -> Result<Arc<jinja::Templates>, jinja::JinjaError> {
-        let texts = || self.templates.iter().map(|file| (&*file.name, String::from_utf8_lossy(&file.data)));
+        let mut texts = Vec::new();
+        self.add_jinja(path, &mut texts);
+        let own = self.templates.len();
         self.memory.jinja.get_or_make(
-            |made: &jinja::Templates| made.are_made_of(path, texts()),
-            || {
-                let texts: Vec<_> = texts().map(|(name, text)| (format!("{path}/{name}"), text)).collect();
-                jinja::Templates::compile(texts.iter().map(|(name, text)| (name.clone(), text.as_ref())))
-            },
+            |made: &jinja::Templates| made.are_made_of(own, &texts),
+            || jinja::Templates::compile(own, &texts),
         )
+    }
+
+    fn add_jinja<'c>(&'c self, path: &str, texts: &mut Vec<(String, Cow<'c, str>)>) {
+        let own =
+            self.templates.iter().map(|file| (format!("{path}/{}", file.name), String::from_utf8_lossy(&file.data)));
+        texts.extend(own);
+        for dependency in self.dependencies.iter().filter(|dependency| dependency.is_minijinja()) {
+            dependency.add_jinja(&format!("{path}/charts/{}", dependency.metadata.name), texts);
+        }
     }
 
     /// Whether the chart is a library, which offers `define`s and cannot be installed.

@@ -128,7 +128,8 @@ pub fn coalesce_tables(dest: &Map, source: &Map, merge: bool) {
     }
 }
 
-fn remove_nulls(table: &Map) {
+/// Removes keys without a value, at all levels.
+pub fn remove_nulls(table: &Map) {
     let mut entries = table.borrow_mut();
     entries.retain(|_, v| !matches!(v, Value::Nil));
     for value in entries.values() {

@@ -14,8 +14,10 @@ pub struct ChartNode<'a> {
     pub metadata: Metadata,
     /// Values imported from dependencies over the chart's own; `None`: those of the chart.
     imported: Option<Map>,
-    /// The enabled dependencies.
+    /// The enabled dependencies whose values are part of the chart's own.
     pub dependencies: Vec<ChartNode<'a>>,
+    /// The enabled dependencies whose values a template of the chart makes. Their own dependencies are not resolved here.
+    pub computed: Vec<ChartNode<'a>>,
 }
 
 impl<'a> ChartNode<'a> {
@@ -25,6 +27,13 @@ impl<'a> ChartNode<'a> {
         let mut node = Self::all(chart);
         node.enable(user, "")?;
         node.import_values()?;
+        Ok(node)
+    }
+
+    /// One of [`Self::computed`], with the values that the template of its parent has made.
+    pub fn resolve_computed(&self, made: &Map) -> Result<Self, TypeMismatch> {
+        let mut node = Self::resolve(self.chart, made)?;
+        node.metadata.name.clone_from(&self.metadata.name);
         Ok(node)
     }
 
@@ -51,7 +60,18 @@ impl<'a> ChartNode<'a> {
         // Aliases multiply at each level. The budget reports a refusal at the next step.
         let spent = budget::work(64).and_then(|()| budget::make(1 << 10)).is_err();
         let dependencies = chart.dependencies.iter().filter(|_| !spent).map(Self::all).collect();
-        Self { chart, metadata: chart.metadata.clone(), imported: None, dependencies }
+        let mut node =
+            Self { chart, metadata: chart.metadata.clone(), imported: None, dependencies, computed: Vec::new() };
+        node.part_computed();
+        node
+    }
+
+    fn part_computed(&mut self) {
+        let (computed, others) = std::mem::take(&mut self.dependencies)
+            .into_iter()
+            .partition(|child| self.chart.values_template(child.name()).is_some());
+        self.computed = computed;
+        self.dependencies = others;
     }
 
     /// The name, which may be an alias.
@@ -80,7 +100,9 @@ impl<'a> ChartNode<'a> {
         apply_conditions(&mut self.metadata.dependencies, &values, path);
         let disabled: Vec<String> =
             self.metadata.dependencies.iter().filter(|d| !d.enabled).map(|d| d.name.clone()).collect();
-        self.dependencies.retain(|d| !disabled.iter().any(|name| name == d.name()));
+        for list in [&mut self.dependencies, &mut self.computed] {
+            list.retain(|d| !disabled.iter().any(|name| name == d.name()));
+        }
         self.metadata.dependencies.retain(|d| !disabled.contains(&d.name));
         self.metadata.has_dependencies = !self.metadata.dependencies.is_empty();
         for dependency in &mut self.dependencies {
@@ -118,6 +140,7 @@ impl<'a> ChartNode<'a> {
             }
         }
         self.dependencies = named;
+        self.part_computed();
     }
 
     /// Values that dependencies export become defaults of the parent, below its own.

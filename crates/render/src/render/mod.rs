@@ -18,7 +18,7 @@ mod schema;
 mod schema;
 mod schema_error;
 
-use crate::chart::{Chart, File, Values};
+use crate::chart::{Chart, File, Metadata, Values};
 pub use crate::template::budget::Stop;
 use crate::template::budget::{self, Budget, Spent};
 use crate::template::function::{Context, Function, Host};
@@ -26,6 +26,7 @@ use crate::template::functions;
 use crate::template::go::{self, Functions, Renderer, TemplateSet};
 use crate::template::value::{Map, MapType, Value, without_cycles};
 use crate::template::version;
+use crate::template::yaml;
 pub use capabilities::KubeVersion;
 use dependencies::ChartNode;
 pub use diagnostic::Diagnostic;
@@ -362,7 +363,8 @@ fn render_files(
         map.insert("Revision", Value::int(0));
     }
     let capabilities = objects::capabilities(capabilities, &kube);
-    let objects = Objects { release, release_map, capabilities, kube, host: &options.host, limits: &options.limits };
+    let (host, limits, skip_schema) = (&options.host, &options.limits, options.skip_schema);
+    let objects = Objects { release, release_map, capabilities, kube, host, limits, skip_schema };
     let mut templates = BTreeMap::new();
     let mut files = BTreeMap::new();
     let mut origins = FileOrigins::new();
@@ -445,6 +447,7 @@ struct Objects<'a> {
     kube: KubeVersion,
     host: &'a Arc<dyn Host + Send + Sync>,
     limits: &'a Limits,
+    skip_schema: bool,
 }
 
 impl Objects<'_> {
@@ -460,6 +463,7 @@ impl Objects<'_> {
     ) -> Result<Map, Diagnostic> {
         let root = Map::new(MapType::Values);
         let subcharts = Map::new(MapType::Any);
+        let mut charts = serde_json::Map::new();
         let values = values.unwrap_or_else(|| Value::Map(Map::new(MapType::Values)));
         root.insert("Chart", objects::chart(&node.metadata, !path.contains('/')));
         root.insert("Files", Value::Object(Rc::new(objects::Files::new(&node.chart.files))));
@@ -479,8 +483,17 @@ impl Objects<'_> {
             let sub = self.gather(child, &path, below, templates, files)?;
             subcharts.insert(child.name(), sub.with_type(MapType::Any));
         }
+        for child in &node.computed {
+            let (child, values) = self.compute(node, child, path, &values)?;
+            let path = format!("{path}/charts/{}", child.name());
+            let shown = serde_json::json!({"values": plain_json::of(&values), "chart": chart_fields(&child.metadata)});
+            charts.insert(child.name().to_owned(), shown);
+            self.gather(&child, &path, Some(values), templates, files)?;
+        }
         if node.chart.is_minijinja() {
-            self.jinja(node, path, &values, files)?;
+            let mut context = self.jinja_context(&node.metadata, &values);
+            context["subcharts"] = charts.into();
+            files.extend(node.chart.jinja(path)?.render(&context, self.host, self.limits)?);
             return Ok(root);
         }
         for file in &node.chart.templates {
@@ -494,22 +507,41 @@ impl Objects<'_> {
         Ok(root)
     }
 
-    fn jinja(
+    /// A dependency with the values that a template of its parent makes, over its own. Nothing else reaches it, so a custom resource can only
+    /// set what the template passes on.
+    fn compute<'a>(
         &self,
-        node: &ChartNode<'_>,
+        parent: &ChartNode<'a>,
+        child: &ChartNode<'a>,
         path: &str,
         values: &Value,
-        files: &mut BTreeMap<String, String>,
-    ) -> Result<(), Diagnostic> {
-        let templates = node.chart.jinja(path)?;
-        let mut chart = serde_json::to_value(&node.metadata).unwrap_or_default();
-        // Absent fields of Chart.yaml are empty, so that a template may print them.
-        for field in ["appVersion", "description", "home", "icon"] {
-            if let Some(entries) = chart.as_object_mut() {
-                entries.entry(field).or_insert_with(|| "".into());
-            }
+    ) -> Result<(ChartNode<'a>, Value), Diagnostic> {
+        let name = format!("{path}/{}", parent.chart.values_template(child.name()).unwrap_or_default());
+        let context = self.jinja_context(&parent.metadata, values);
+        let text = parent.chart.jinja(path)?.render_one(&name, &context, self.host, self.limits)?;
+        let wrong =
+            |why: &str| Diagnostic::rendering(format!("{name}: the values of the dependency {}: {why}", child.name()));
+        let made = match yaml::parse(text.as_bytes()) {
+            Ok(serde_json::Value::Object(made)) => dependencies::to_map(&made),
+            Ok(serde_json::Value::Null) => Map::new(MapType::Any),
+            Ok(_) => return Err(wrong("they must be a table")),
+            Err(e) => return Err(wrong(&e.to_string())),
+        };
+        // A loop that prints nothing leaves a key without a value, which keeps the default.
+        coalesce::remove_nulls(&made);
+        let problem = |e: &coalesce::TypeMismatch| wrong(&mismatch(e));
+        let child = child.resolve_computed(&made).map_err(|e| problem(&e))?;
+        let values = coalesce::coalesce_values(&child, &made).map_err(|e| problem(&e))?;
+        if !self.skip_schema
+            && let Some(text) = schema::violations(&child, &values)
+        {
+            return Err(Diagnostic::rendering(format!("{name}: {text}")));
         }
-        let context = serde_json::json!({
+        Ok((child, Value::Map(values.with_type(MapType::Values))))
+    }
+
+    fn jinja_context(&self, metadata: &Metadata, values: &Value) -> serde_json::Value {
+        serde_json::json!({
             "values": plain_json::of(values),
             "release": {
                 "name": self.release.name,
@@ -519,7 +551,7 @@ impl Objects<'_> {
                 "isInstall": !self.release.is_upgrade,
                 "service": "Helm",
             },
-            "chart": chart,
+            "chart": chart_fields(metadata),
             "capabilities": {
                 "kubeVersion": {
                     "version": self.kube.version,
@@ -528,10 +560,20 @@ impl Objects<'_> {
                 },
                 "apiVersions": plain_json::of(&objects::api_versions(&self.capabilities)),
             },
-        });
-        files.extend(templates.render(&context, self.host, self.limits)?);
-        Ok(())
+        })
     }
+}
+
+/// Chart.yaml, as minijinja templates see it.
+fn chart_fields(metadata: &Metadata) -> serde_json::Value {
+    let mut chart = serde_json::to_value(metadata).unwrap_or_default();
+    // Absent fields of Chart.yaml are empty, so that a template may print them.
+    for field in ["appVersion", "description", "home", "icon"] {
+        if let Some(entries) = chart.as_object_mut() {
+            entries.entry(field).or_insert_with(|| "".into());
+        }
+    }
+    chart
 }
 
 /// The templates' parsed form: that of an earlier rendering of the chart, if the same templates took part in it.
@@ -598,7 +640,7 @@ fn execute(
 
 fn gather_crds(node: &ChartNode<'_>, path: &str, crds: &mut Vec<File>) {
     crds.extend(node.chart.crds().map(|f| File { name: format!("{path}/{}", f.name), data: Arc::clone(&f.data) }));
-    for child in &node.dependencies {
+    for child in node.dependencies.iter().chain(&node.computed) {
         gather_crds(child, &format!("{path}/charts/{}", child.name()), crds);
     }
 }

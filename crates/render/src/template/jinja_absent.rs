@@ -13,13 +13,13 @@ pub enum Templates {}
 
 impl Templates {
     /// Fails.
-    pub fn compile<'a>(_: impl IntoIterator<Item = (String, &'a str)>) -> Result<Self, JinjaError> {
+    pub fn compile(_: usize, _: &[(String, Cow<'_, str>)]) -> Result<Self, JinjaError> {
         let message = "the templates are written in minijinja, and this program was built without the feature `minijinja` of tillerman-render";
         Err(JinjaError { message: message.to_owned(), at: None, trace: Vec::new(), missing: None })
     }
 
     /// Never called, because there are no templates.
-    pub fn are_made_of<'a>(&self, _: &str, _: impl ExactSizeIterator<Item = (&'a str, Cow<'a, str>)>) -> bool {
+    pub fn are_made_of(&self, _: usize, _: &[(String, Cow<'_, str>)]) -> bool {
         match *self {}
     }
 
@@ -30,6 +30,11 @@ impl Templates {
 
     /// Never called, because there are no templates.
     pub fn render(&self, _: &Value, _: &SharedHost, _: &Limits) -> Result<Vec<(String, String)>, JinjaError> {
+        match *self {}
+    }
+
+    /// Never called, because there are no templates.
+    pub fn render_one(&self, _: &str, _: &Value, _: &SharedHost, _: &Limits) -> Result<String, JinjaError> {
         match *self {}
     }
 }

@@ -163,7 +163,7 @@ mod tests {
     }
 
     fn render(text: &str) -> Result<String, JinjaError> {
-        let templates = Templates::compile([("c/templates/a.yaml".to_owned(), text)])?;
+        let templates = Templates::compile(1, &[("c/templates/a.yaml".to_owned(), text.into())])?;
         let host: SharedHost = Arc::new(World);
         let rendered = templates.render(&json!({"values": {}}), &host, &crate::template::budget::Limits::default())?;
         Ok(rendered.into_iter().next().map(|(_, text)| text).unwrap_or_default())

@@ -26,13 +26,15 @@ const FUEL: u64 = 20_000_000;
 #[derive(Debug)]
 pub struct Templates {
     environment: Environment<'static>,
+    /// The templates of the chart itself, and then those of its dependencies, which it may import.
     names: Vec<String>,
+    own: usize,
 }
 
 impl Templates {
     /// Compiles templates; names are full paths (`web/templates/a.yaml`), which `include` and `import` use too.
-    /// A template whose last name starts with `_` is not rendered by itself.
-    pub fn compile<'a>(files: impl IntoIterator<Item = (String, &'a str)>) -> Result<Self, JinjaError> {
+    /// The first `own` are the chart's. Those of dependencies, and one whose last name starts with `_`, are not rendered by themselves.
+    pub fn compile(own: usize, files: &[(String, Cow<'_, str>)]) -> Result<Self, JinjaError> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
         environment.set_auto_escape_callback(|_| AutoEscape::Json);
@@ -57,42 +59,52 @@ impl Templates {
         limits::charge_filters(&mut environment);
         // A path in an include or import may be relative to the folder of the template that names it.
         environment.set_path_join_callback(|name, parent| {
-            let folder = parent.rsplit_once('/').map_or("", |(folder, _)| folder);
-            format!("{folder}/{name}").into()
+            let mut folders: Vec<&str> = parent.split('/').collect();
+            folders.pop();
+            for part in name.split('/') {
+                match part {
+                    ".." => drop(folders.pop()),
+                    part => folders.push(part),
+                }
+            }
+            folders.join("/").into()
         });
         let mut names = Vec::new();
         for (name, text) in files {
-            if !is_notes(&name) {
-                check(text).map_err(|e| misplaced(&name, text, &e))?;
+            if !is_notes(name) {
+                check(text).map_err(|e| misplaced(name, text, &e))?;
             }
-            environment.add_template_owned(name.clone(), text.to_owned()).map_err(|e| {
-                let mut error = error(&name, &e);
+            environment.add_template_owned(name.clone(), text.to_string()).map_err(|e| {
+                let mut error = error(name, &e);
                 let line = e.line().and_then(|line| Some((line, text.split('\n').nth(line - 1)?)));
                 if let Some((line, text)) = line {
-                    let mut place = Location::line(&name, line);
+                    let mut place = Location::line(name, line);
                     place.excerpt = Some(Excerpt::whole(line, text));
                     error.trace.push(place);
                 }
                 error
             })?;
-            names.push(name);
+            names.push(name.clone());
         }
-        Ok(Self { environment, names })
+        Ok(Self { environment, names, own })
     }
 
-    /// Whether these are compiled, in this order. The names begin with `path`.
-    pub fn are_made_of<'a>(&self, path: &str, files: impl ExactSizeIterator<Item = (&'a str, Cow<'a, str>)>) -> bool {
-        let is_it = |(name, (file, text)): (&String, (&str, Cow<'_, str>))| {
-            let below = name.strip_prefix(path).and_then(|name| name.strip_prefix('/'));
-            below == Some(file) && self.environment.get_template(name).is_ok_and(|template| template.source() == text)
+    /// Whether these are compiled, in this order.
+    pub fn are_made_of(&self, own: usize, files: &[(String, Cow<'_, str>)]) -> bool {
+        let is_it = |(name, (file, text)): (&String, &(String, Cow<'_, str>))| {
+            name == file && self.environment.get_template(name).is_ok_and(|template| template.source() == text)
         };
-        files.len() == self.names.len() && self.names.iter().zip(files).all(is_it)
+        own == self.own && files.len() == self.names.len() && self.names.iter().zip(files).all(is_it)
+    }
+
+    fn own(&self) -> &[String] {
+        &self.names[..self.own]
     }
 
     /// The names that the templates take from the context, with the fields they ask of them: `values.image.tag`.
     pub fn undeclared(&self) -> std::collections::BTreeSet<String> {
-        let templates = self.environment.templates();
-        templates.flat_map(|(_, template)| template.undeclared_variables(true)).collect()
+        let templates = self.own().iter().filter_map(|name| self.environment.get_template(name).ok());
+        templates.flat_map(|template| template.undeclared_variables(true)).collect()
     }
 
     /// Renders all templates that are not partials, in the order they were given: name and text. Requests beyond the
@@ -104,14 +116,30 @@ impl Templates {
         limits: &Limits,
     ) -> Result<Vec<(String, String)>, JinjaError> {
         let context = Value::from(Serde(json));
-        let mut environment = self.environment.clone();
-        host::add(&mut environment, host);
+        let environment = self.with(host);
         let whole = |name: &&String| !name.rsplit('/').next().is_some_and(|base| base.starts_with('_'));
         let mut texts = Vec::new();
-        for name in self.names.iter().filter(whole) {
+        for name in self.own().iter().filter(whole) {
             texts.push((name.clone(), Self::one(&environment, name, &context, json, limits)?));
         }
         Ok(texts)
+    }
+
+    /// Renders one template, which may be a partial.
+    pub fn render_one(
+        &self,
+        name: &str,
+        json: &serde_json::Value,
+        host: &SharedHost,
+        limits: &Limits,
+    ) -> Result<String, JinjaError> {
+        Self::one(&self.with(host), name, &Value::from(Serde(json)), json, limits)
+    }
+
+    fn with(&self, host: &SharedHost) -> Environment<'static> {
+        let mut environment = self.environment.clone();
+        host::add(&mut environment, host);
+        environment
     }
 
     fn one(
@@ -234,7 +262,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn render(text: &str, values: &Value) -> Result<String, JinjaError> {
-        let templates = Templates::compile([("c/templates/a.yaml".to_owned(), text)])?;
+        let templates = Templates::compile(1, &[("c/templates/a.yaml".to_owned(), text.into())])?;
         let host: super::SharedHost = std::sync::Arc::new(crate::render::Fixed::default());
         let limits = Limits { output: 1 << 20, ..Limits::default() };
         let rendered = templates.render(&json!({ "values": values }), &host, &limits)?;
@@ -273,15 +301,18 @@ mod tests {
 
     #[test]
     fn compiled_templates_count_for_the_same_texts_alone() {
-        let made = Templates::compile([("c/a.yaml".to_owned(), "a: 1")]).unwrap();
-        let fits = |path: &str, files: &[(&str, &str)]| {
-            let files: Vec<_> = files.iter().map(|(name, text)| (*name, (*text).into())).collect();
-            made.are_made_of(path, files.into_iter())
+        let made = Templates::compile(1, &[("c/a.yaml".to_owned(), "a: 1".into())]).unwrap();
+        let fits = |own: usize, files: &[(&str, &str)]| {
+            let files: Vec<_> = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).into())).collect();
+            made.are_made_of(own, &files)
         };
-        assert!(fits("c", &[("a.yaml", "a: 1")]));
-        assert!(!fits("d", &[("a.yaml", "a: 1")]));
-        for files in [&[][..], &[("a.yaml", "a: 2")], &[("b.yaml", "a: 1")], &[("a.yaml", "a: 1"), ("b.yaml", "")]] {
-            assert!(!fits("c", files), "{files:?}");
+        assert!(fits(1, &[("c/a.yaml", "a: 1")]));
+        assert!(!fits(0, &[("c/a.yaml", "a: 1")]));
+        assert!(!fits(1, &[("d/a.yaml", "a: 1")]));
+        for files in
+            [&[][..], &[("c/a.yaml", "a: 2")], &[("c/b.yaml", "a: 1")], &[("c/a.yaml", "a: 1"), ("c/b.yaml", "")]]
+        {
+            assert!(!fits(1, files), "{files:?}");
         }
     }
 

@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_is_suggested_exists() {
-        let templates = Templates::compile([]).unwrap();
+        let templates = Templates::compile(0, &[]).unwrap();
         let mut state = templates.environment.empty_state();
         for name in FILTERS {
             let kind = state.apply_filter(name, &[]).map_err(|e| e.kind());
