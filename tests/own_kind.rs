@@ -257,6 +257,14 @@ fn each_field_of_the_example_reaches_the_objects() {
 }
 
 #[test]
+fn the_definition_of_the_example_has_the_status_of_both_charts() {
+    let fields = tillerman::release::status_fields::typed::of_chart(&example()).unwrap();
+    let mut names: Vec<_> = fields.iter().map(|field| (field.name.as_str(), field.column)).collect();
+    names.sort_unstable();
+    assert_eq!(names, [("database", false), ("runtime", false), ("serviceName", false), ("url", true)]);
+}
+
+#[test]
 fn values_of_the_example_that_cannot_work_together_are_refused() {
     for (over, why) in [
         (json!({"image": ""}), "image is the image of the application"),
