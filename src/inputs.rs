@@ -142,7 +142,14 @@ fn of_custom_resources() -> Vec<Input> {
             )),
             beyond: "The rendering is stopped (`RenderError`), and no other custom resource waits for it.",
             tests: &["charts_that_render_for_long_do_not_keep_another_from_being_rendered"],
-            files: &["object/mod.rs", "crd/mod.rs", "crd/comments.rs", "plan/tolerate.rs", "render/fixed.rs"],
+            files: &[
+                "object/mod.rs",
+                "crd/mod.rs",
+                "crd/comments.rs",
+                "plan/tolerate.rs",
+                "render/fixed.rs",
+                "render/mod.rs",
+            ],
         },
         Input {
             name: "kinds",

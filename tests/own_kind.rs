@@ -194,7 +194,9 @@ fn made(over: &Value) -> Result<BTreeMap<String, Value>, String> {
 fn variable(object: &Value, name: &str) -> Value {
     let containers = &object["spec"]["template"]["spec"]["containers"];
     let env = containers[0]["env"].as_array().unwrap();
-    env.iter().find(|one| one["name"] == name).map_or(Value::Null, |one| one.get("value").unwrap_or(&one["valueFrom"]).clone())
+    env.iter()
+        .find(|one| one["name"] == name)
+        .map_or(Value::Null, |one| one.get("value").unwrap_or(&one["valueFrom"]).clone())
 }
 
 #[test]
@@ -203,7 +205,15 @@ fn each_field_of_the_example_reaches_the_objects() {
     let names: Vec<&str> = least.keys().map(String::as_str).collect();
     assert_eq!(
         names,
-        ["ConfigMap my-config", "Deployment my", "Job my-about", "Secret my-app", "Service my", "Status app", "Status symfony"]
+        [
+            "ConfigMap my-config",
+            "Deployment my",
+            "Job my-about",
+            "Secret my-app",
+            "Service my",
+            "Status app",
+            "Status symfony"
+        ]
     );
     let all = made(&json!({
         "host": "shop.example.com", "tlsSecret": "tls", "replicas": 2, "memory": "1Gi", "transports": ["async"],
@@ -214,7 +224,10 @@ fn each_field_of_the_example_reaches_the_objects() {
     let web = &all["Deployment my"];
     assert_eq!(whole(web["spec"]["replicas"].clone()), 2);
     let php = &web["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!((&php["image"], &php["resources"]["limits"]["memory"]), (&json!("registry.example.com/shop:1.4"), &json!("1Gi")));
+    assert_eq!(
+        (&php["image"], &php["resources"]["limits"]["memory"]),
+        (&json!("registry.example.com/shop:1.4"), &json!("1Gi"))
+    );
     assert_eq!(php["envFrom"], json!([{"secretRef": {"name": "my-app"}}]));
     assert_eq!(variable(web, "DB_HOST"), "my-db-primary");
     assert_eq!(variable(web, "DB_PASSWORD"), json!({"secretKeyRef": {"name": "my-db-app-my", "key": "password"}}));
@@ -228,13 +241,27 @@ fn each_field_of_the_example_reaches_the_objects() {
     let job = &all["Job my-migrate"];
     // The Secret and the database are objects of the same release.
     assert_eq!(job["metadata"]["annotations"]["helm.sh/hook"], "post-install,pre-upgrade");
-    assert_eq!(job["spec"]["template"]["spec"]["containers"][0]["command"], json!(["php", "bin/console", "app:migrate"]));
+    assert_eq!(
+        job["spec"]["template"]["spec"]["containers"][0]["command"],
+        json!(["php", "bin/console", "app:migrate"])
+    );
     assert_eq!(all["Job my-retry"]["metadata"]["annotations"]["helm.sh/hook"], "operation/retry");
     assert_eq!(all["Ingress my"]["spec"]["tls"][0]["secretName"], "tls");
     assert_eq!(all["Status symfony"]["fields"]["url"]["value"], "https://shop.example.com");
     let shared = made(&json!({"database": {"own": false, "cluster": "db"}})).unwrap();
     assert!(!shared.contains_key("MySQLCluster my-db"));
-    assert_eq!(variable(&shared["Deployment my"], "DB_HOST"), json!({"secretKeyRef": {"name": "db-app-my", "key": "host"}}));
+    assert_eq!(
+        variable(&shared["Deployment my"], "DB_HOST"),
+        json!({"secretKeyRef": {"name": "db-app-my", "key": "host"}})
+    );
+}
+
+#[test]
+fn the_definition_of_the_example_has_the_status_of_both_charts() {
+    let fields = tillerman::release::status_fields::typed::of_chart(&example()).unwrap();
+    let mut names: Vec<_> = fields.iter().map(|field| (field.name.as_str(), field.column)).collect();
+    names.sort_unstable();
+    assert_eq!(names, [("database", false), ("runtime", false), ("serviceName", false), ("url", true)]);
 }
 
 #[test]

@@ -134,12 +134,14 @@ impl Chart {
 
     /// The template of a minijinja chart that makes the values of a dependency, by the key of these values, if the chart has one.
     pub fn values_template(&self, dependency: &str) -> Option<&str> {
+        if !self.is_minijinja() {
+            return None;
+        }
         let is_it = |name: &str| {
             let name = name.strip_prefix("templates/_").and_then(|name| name.strip_suffix(".values.yaml"));
             name == Some(dependency)
         };
-        let found = self.templates.iter().map(|file| &*file.name).find(|name| is_it(name));
-        found.filter(|_| self.is_minijinja())
+        self.templates.iter().map(|file| &*file.name).find(|name| is_it(name))
     }
 
     /// The compiled templates of a minijinja chart, whose names start with `path`: those of an earlier rendering, if the
