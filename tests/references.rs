@@ -28,7 +28,7 @@ fn files(folders: &[&str], extension: &str) -> Vec<(String, String)> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("the folder is part of the repository") {
             let path = entry.expect("the folder can be read").path();
-            if path.is_dir() && !path.ends_with("target") {
+            if path.is_dir() && !path.is_symlink() && !path.ends_with("target") {
                 folders.push(path);
             } else if path.extension().is_some_and(|found| found == extension) {
                 let text = fs::read_to_string(&path).expect("it is text");
