@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use super::{Answer, BASE64, Stage, request};
 use crate::eventually;
+use crate::harness::kubectl;
 use base64::Engine as _;
 
 const HOST: &str = "blog.example.com";
@@ -18,27 +20,43 @@ const PICTURE: &str =
 
 /// A site, which differs from the defaults by these fields.
 fn site(stage: &Stage, database: &Value) {
-    let spec = json!({"host": HOST, "title": "Ada's blog: $(DB_PASSWORD) \"quoted\"", "admin": {"email": "ada@example.com"},
-        "image": IMAGE, "nginx": {"image": IMAGE}, "database": database, "externalRequests": false,
+    site_with(stage, "blog", &json!({"database": database}));
+}
+
+/// A site of this name with more fields.
+fn site_with(stage: &Stage, name: &str, more: &Value) {
+    let mut spec = json!({"host": format!("{name}.example.com"), "title": "Ada's blog: $(DB_PASSWORD) \"quoted\"", "admin": {"email": "ada@example.com"},
+        "image": IMAGE, "nginx": {"image": IMAGE}, "externalRequests": false,
         "uploads": {"size": "1Gi", "onDelete": "Delete"}, "login": {"attemptsPerMinute": 30}});
-    stage.create(("apps.tillerman.dev/v1alpha1", "WordPress"), "blog", &spec);
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    stage.create(("apps.tillerman.dev/v1alpha1", "WordPress"), name, &spec);
 }
 
 /// A browser: it keeps cookies.
 struct Browser {
     address: String,
+    host: String,
     cookies: BTreeMap<String, String>,
 }
 
 impl Browser {
     fn new(stage: &Stage) -> Self {
-        Self { address: format!("{}:80", stage.address("blog")), cookies: BTreeMap::new() }
+        Self::of(stage, "blog")
+    }
+
+    fn of(stage: &Stage, site: &str) -> Self {
+        let address = format!("{}:80", stage.address(site));
+        Self { address, host: format!("{site}.example.com"), cookies: BTreeMap::new() }
     }
 
     fn send(&mut self, line: &str, head: &str, body: &str) -> Result<Answer, String> {
         let cookies: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let head =
-            format!("Host: {HOST}\r\nCookie: {}\r\nContent-Length: {}\r\n{head}", cookies.join("; "), body.len());
+        let head = format!(
+            "Host: {}\r\nCookie: {}\r\nContent-Length: {}\r\n{head}",
+            self.host,
+            cookies.join("; "),
+            body.len()
+        );
         let answer = request(&self.address, &format!("{line} HTTP/1.1"), &head, body)?;
         for line in answer.text.split("\r\n\r\n").next().unwrap_or_default().lines() {
             let Some((name, value)) = line.split_once(": ") else { continue };
@@ -102,11 +120,15 @@ fn body_of(answer: &Answer) -> String {
 }
 
 fn path_of(url: &Value) -> String {
-    url.as_str().unwrap().strip_prefix(&format!("http://{HOST}")).unwrap().to_owned()
+    path_of_site(url, "blog")
 }
 
-fn password(stage: &Stage) -> String {
-    let secret = stage.place.get(&["secret", "blog-admin"]).unwrap();
+fn path_of_site(url: &Value, site: &str) -> String {
+    url.as_str().unwrap().strip_prefix(&format!("http://{site}.example.com")).unwrap().to_owned()
+}
+
+fn password(stage: &Stage, site: &str) -> String {
+    let secret = stage.place.get(&["secret", &format!("{site}-admin")]).unwrap();
     String::from_utf8(BASE64.decode(secret["data"]["password"].as_str().unwrap()).unwrap()).unwrap()
 }
 
@@ -114,14 +136,49 @@ fn is_ready(stage: &Stage) {
     stage.ready("wordpress", "blog", |condition| condition["status"] == "True");
 }
 
-/// Runs an operation once.
-fn operate(stage: &Stage, name: &str) {
-    let request = format!("tillerman.dev/operation={name}@1");
-    stage.place.kubectl(&["annotate", "--overwrite", "wordpress", "blog", &request]).unwrap();
+/// Changes fields of a site.
+fn patch(stage: &Stage, site: &str, spec: &Value) {
+    let patch = json!({"spec": spec}).to_string();
+    stage.place.kubectl(&["patch", "wordpress", site, "--type=merge", "-p", &patch]).unwrap();
+}
+
+/// Runs an operation once. Returns what its Job said.
+fn operate(stage: &Stage, site: &str, name: &str) -> String {
+    let _ = ends(stage, site, name, "Succeeded");
+    stage
+        .place
+        .kubectl(&[
+            "logs",
+            "-l",
+            &format!("app.kubernetes.io/instance={site},app.kubernetes.io/component={name}"),
+            "--tail=-1",
+        ])
+        .unwrap()
+}
+
+/// Runs an operation that fails. Returns what the status of the site says about it.
+fn fails(stage: &Stage, site: &str, name: &str) -> String {
+    ends(stage, site, name, "Failed")
+}
+
+/// Runs an operation until it has this result. Returns its status.
+fn ends(stage: &Stage, site: &str, name: &str, result: &str) -> String {
+    static REQUESTS: AtomicU32 = AtomicU32::new(1);
+    let request = format!("{name}@{}", REQUESTS.fetch_add(1, Ordering::Relaxed));
+    let annotation = format!("tillerman.dev/operation={request}");
+    stage.place.kubectl(&["annotate", "--overwrite", "wordpress", site, &annotation]).unwrap();
     eventually(name, || {
-        let operation = stage.place.get(&["wordpress", "blog"])?["status"]["operations"][name].clone();
-        if operation["result"] == "Succeeded" { Ok(()) } else { Err(operation.to_string()) }
-    });
+        let status = stage.place.get(&["wordpress", site])?["status"].clone();
+        let operation = &status["operations"][name];
+        let done = status["lastHandledOperation"] == request.as_str() && operation["result"] == result;
+        if done { Ok(operation.to_string()) } else { Err(operation.to_string()) }
+    })
+}
+
+/// What a program says that has `WordPress` of a site.
+fn php(stage: &Stage, site: &str, code: &str) -> String {
+    let code = format!("require '/usr/src/wordpress/wp-load.php'; {code}");
+    stage.place.kubectl(&["exec", &format!("deployment/{site}"), "-c", "php", "--", "php", "-r", &code]).unwrap()
 }
 
 /// Paths that a fresh installation leaves open.
@@ -170,7 +227,7 @@ async fn a_post_outlives_its_pod_and_an_upgrade() {
     closed(&mut browser);
     let wrong = browser.log_in("wrong");
     assert!(wrong.status == 200 && !wrong.text.contains("wordpress_logged_in"), "{wrong:?}");
-    let password = password(&stage);
+    let password = password(&stage, "blog");
     let logged_in = browser.log_in(&password);
     assert!(
         logged_in.status == 302 && browser.cookies.keys().any(|name| name.starts_with("wordpress_logged_in")),
@@ -237,7 +294,7 @@ async fn a_post_outlives_its_pod_and_an_upgrade() {
     is_ready(&stage);
     let links = "SELECT COUNT(*) FROM blog.wp_posts WHERE post_content LIKE '%https://new.example.com/of-ada%'";
     assert_eq!(stage.number(links).await, 0);
-    operate(&stage, "replace");
+    operate(&stage, "blog", "replace");
     assert_eq!(stage.number(links).await, 1);
     let given = "another $(password) 'of' \"Ada\" \\1";
     let given = format!("--from-literal=password={given}");
@@ -245,7 +302,7 @@ async fn a_post_outlives_its_pod_and_an_upgrade() {
     let patch = json!({"spec": {"admin": {"secretName": "given"}}}).to_string();
     stage.place.kubectl(&["patch", "wordpress", "blog", "--type=merge", "-p", &patch]).unwrap();
     is_ready(&stage);
-    operate(&stage, "password");
+    operate(&stage, "blog", "password");
     let answer = browser.get("/wp-admin/profile.php").unwrap();
     assert_eq!(answer.status, 302, "the session has ended: {answer:?}");
     let mut browser = Browser::new(&stage);
@@ -261,6 +318,152 @@ async fn a_post_outlives_its_pod_and_an_upgrade() {
     browser.page(&post, shows);
 
     limited(&stage);
+    stage.had_its_rights();
+}
+
+/// A site is copied in one operation, under its own address and without the persons of the first; later it is copied again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_is_a_copy_of_another_without_its_persons() {
+    let stage = Stage::new("wordpress-clone");
+    stage.database(1, &["blog", "staging"]);
+    site(&stage, &json!({"cluster": "db"}));
+    site_with(&stage, "staging", &json!({"database": {"cluster": "db"}, "clone": {"from": "log", "anonymize": true}}));
+    let refused = stage.ready("wordpress", "staging", |condition| {
+        condition["message"].as_str().unwrap_or_default().contains("there is no site log in this namespace")
+    });
+    eprintln!("{}", refused["message"]);
+    stage.ready("wordpress", "blog", |condition| condition["status"] == "True");
+    let mut browser = Browser::new(&stage);
+    assert_eq!(browser.log_in(&password(&stage, "blog")).status, 302);
+    let head = "Content-Type: application/json\r\n";
+    let text = json!({"title": "Of Ada", "content": format!("See http://{HOST}/of-ada, and not http://{HOST}munity/."), "status": "publish"});
+    let post = browser.api("posts", head, &text.to_string());
+    let (id, path) = (post["id"].to_string(), path_of(&post["link"]));
+    let head = "Content-Type: text/plain\r\nContent-Disposition: attachment; filename=\"dot.txt\"\r\n";
+    let file = path_of(&browser.api("media", head, PICTURE)["source_url"]);
+    php(&stage, "blog", &format!("wp_insert_user(['user_login' => 'grace', 'user_email' => 'grace@example.com', 'user_pass' => 'gracepass', 'role' => 'editor', 'first_name' => 'Grace']);
+        wp_insert_comment(['comment_post_ID' => {id}, 'comment_author' => 'Visitor V', 'comment_author_email' => 'v@example.com', 'comment_author_IP' => '192.0.2.7', 'comment_content' => 'A comment', 'comment_approved' => 1]);
+        update_option('probe', ['at' => 'http://{HOST}/x', 'json' => json_encode(['http://{HOST}/y']), 'inner' => serialize(['http://{HOST}/zz'])]);"));
+
+    let start = Instant::now();
+    patch(&stage, "staging", &json!({"clone": {"from": "blog"}}));
+    stage.ready("wordpress", "staging", |condition| condition["status"] == "True");
+    eprintln!("a copy: {:.1} s", start.elapsed().as_secs_f32());
+    eprintln!("{}", stage.place.kubectl(&["logs", "job/staging-install"]).unwrap());
+    let mut copy = Browser::of(&stage, "staging");
+    let page = copy.page(&path, |answer| answer.status == 200);
+    assert!(
+        page.text.contains("See http://staging.example.com/of-ada, and not http://blog.example.communi"),
+        "{page:?}"
+    );
+    assert!(page.text.contains("A comment") && !page.text.contains("Visitor V"), "{page:?}");
+    assert!(page.text.contains("X-Robots-Tag: noindex, nofollow") && page.text.contains("noindex"), "{page:?}");
+    assert!(copy.page("/robots.txt", |answer| answer.status == 200).text.contains("Disallow: /\n"));
+    assert!(copy.page(&file, |answer| answer.status == 200).text.contains(PICTURE));
+    let probe = php(
+        &stage,
+        "staging",
+        "$p = get_option('probe'); echo $p['at'], json_decode($p['json'])[0], unserialize($p['inner'])[0];",
+    );
+    assert_eq!(probe, "http://staging.example.com/xhttp://staging.example.com/yhttp://staging.example.com/zz");
+    for left in [
+        "wp_users WHERE CONCAT(user_login, user_email, user_nicename, display_name) LIKE '%grace%' OR user_email LIKE '%ada@%'",
+        "wp_usermeta WHERE meta_value LIKE '%Grace%' OR meta_key = 'session_tokens'",
+        "wp_comments WHERE comment_author_email <> '' OR comment_author_IP <> ''",
+    ] {
+        assert_eq!(stage.number(&format!("SELECT COUNT(*) FROM staging.{left}")).await, 0, "{left}");
+        assert!(stage.number(&format!("SELECT COUNT(*) FROM blog.{left}")).await > 0, "the source stays: {left}");
+    }
+    let accounts = php(
+        &stage,
+        "staging",
+        "foreach (get_users() as $user) echo $user->user_login, ' ', $user->roles[0], ';'; var_dump(wp_mail('a@example.com', 'a', 'b'));",
+    );
+    assert_eq!(accounts.trim(), "admin administrator;user-2 editor;bool(false)");
+    assert_eq!(copy.log_in(&password(&stage, "staging")).status, 302);
+    assert!(!Browser::of(&stage, "staging").log_in(&password(&stage, "blog")).text.contains("wordpress_logged_in"));
+
+    // Again: what staging has is replaced, also its files.
+    let head = "Content-Type: application/json\r\n";
+    let own =
+        path_of_site(&copy.api("posts", head, r#"{"title": "Of staging", "status": "publish"}"#)["link"], "staging");
+    let new = path_of(&browser.api("posts", head, r#"{"title": "Of later", "status": "publish"}"#)["link"]);
+    let says = operate(&stage, "staging", "clone");
+    eprintln!("{says}");
+    copy.page(&new, |answer| answer.status == 200);
+    assert_eq!(copy.get(&own).unwrap().status, 404);
+    assert_eq!(Browser::of(&stage, "staging").log_in(&password(&stage, "staging")).status, 302);
+    let blog = browser.page(&path, |answer| answer.status == 200);
+    assert!(blog.text.contains("http://blog.example.com/of-ada") && blog.text.contains("Visitor V"), "{blog:?}");
+
+    // The copy outlives its source.
+    stage.place.kubectl(&["delete", "wordpress", "blog", "--timeout=120s"]).unwrap();
+    patch(&stage, "staging", &json!({"image": NEXT, "nginx": {"image": NEXT}}));
+    stage.ready("wordpress", "staging", |condition| condition["status"] == "True");
+    copy.page(&path, |answer| answer.status == 200);
+    stage.had_its_rights();
+}
+
+/// A site is deleted with its database and its uploads, made again, and has everything again: also the file of a later backup that is not chosen.
+#[test]
+fn a_site_is_deleted_and_restored() {
+    let stage = Stage::new("wordpress-restore");
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "backups", "namespace": stage.place.name()},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    kubectl(&["create", "-f", "-"], Some(&claim.to_string())).unwrap();
+    let own = json!({"own": true, "image": "localhost/mariadb:10.11.19", "agentImage": "localhost/tillerman-agent:test",
+        "storage": {"size": "1Gi", "onDelete": "Delete"}});
+    let more = json!({"database": own, "backup": {"claimName": "backups", "maxBackups": 2}});
+    site_with(&stage, "blog", &more);
+    is_ready(&stage);
+    let mut browser = Browser::new(&stage);
+    assert_eq!(browser.log_in(&password(&stage, "blog")).status, 302);
+    let head = "Content-Type: application/json\r\n";
+    // Bytes, a text that SQL has a use for, and no value.
+    php(
+        &stage,
+        "blog",
+        "global $wpdb; $wpdb->query('CREATE TABLE wp_odd (id INT PRIMARY KEY AUTO_INCREMENT, b BLOB, t TEXT, n INT, bits BIT(4), twice INT AS (n * 2))');
+        $text = 'a' . chr(39) . 'b' . chr(92) . 'c' . PHP_EOL . '-- end' . PHP_EOL . ';';
+        $wpdb->query($wpdb->prepare('INSERT INTO wp_odd (b, t, n, bits) VALUES (UNHEX(%s), UNHEX(%s), 7, 5), (NULL, NULL, NULL, NULL)',
+            bin2hex(implode(array_map('chr', range(0, 255)))), bin2hex($text)));",
+    );
+    let odd = "global $wpdb; foreach ($wpdb->get_results('SELECT id, HEX(b), HEX(t), n, bits + 0, twice FROM wp_odd') as $row) echo json_encode($row), ';';";
+    let odd_before = php(&stage, "blog", odd);
+    assert!(odd_before.contains("0A2D2D20656E640A") && odd_before.contains("FDFEFF"), "{odd_before}");
+    let post =
+        path_of(&browser.api("posts", head, r#"{"title": "Of Ada", "content": "Kept", "status": "publish"}"#)["link"]);
+    let picture = "Content-Type: text/plain\r\nContent-Disposition: attachment; filename=\"dot.txt\"\r\n";
+    let file = path_of(&browser.api("media", picture, PICTURE)["source_url"]);
+    let start = Instant::now();
+    eprintln!("{} in {:.1} s", operate(&stage, "blog", "backup"), start.elapsed().as_secs_f32());
+    let later = path_of(&browser.api("posts", head, r#"{"title": "Of later", "status": "publish"}"#)["link"]);
+
+    stage.place.kubectl(&["delete", "wordpress", "blog", "--timeout=120s"]).unwrap();
+    eventually("the volumes are gone", || {
+        let left = stage.place.kubectl(&["get", "pvc", "-o", "name"])?;
+        if left.trim() == "persistentvolumeclaim/backups" { Ok(()) } else { Err(left) }
+    });
+    site_with(&stage, "blog", &more);
+    is_ready(&stage);
+    let mut browser = Browser::new(&stage);
+    assert_eq!(browser.page(&post, |answer| answer.status != 502 && answer.status != 503).status, 404);
+    let start = Instant::now();
+    eprintln!("{} in {:.1} s", operate(&stage, "blog", "restore"), start.elapsed().as_secs_f32());
+    assert!(browser.page(&post, |answer| answer.status == 200).text.contains("Kept"));
+    assert!(browser.page(&file, |answer| answer.status == 200).text.contains(PICTURE));
+    assert_eq!(browser.get(&later).unwrap().status, 404, "it is as it was at the time of the backup");
+    assert_eq!(php(&stage, "blog", odd), odd_before);
+    assert_eq!(browser.log_in(&password(&stage, "blog")).status, 302, "with the password of the new Secret");
+
+    // The newest two are kept, and an older one can be named.
+    operate(&stage, "blog", "backup");
+    operate(&stage, "blog", "backup");
+    patch(&stage, "blog", &json!({"backup": {"restoreFrom": "site-20200101T000000Z.tar.gz"}}));
+    is_ready(&stage);
+    let failed = fails(&stage, "blog", "restore");
+    assert!(failed.contains("There is no backup site-20200101T000000Z.tar.gz in the folder blog"), "{failed}");
+    assert!(browser.page(&post, |answer| answer.status == 200).text.contains("Kept"), "nothing was touched");
     stage.had_its_rights();
 }
 
@@ -280,7 +483,7 @@ fn a_site_has_a_database_of_its_own() {
     eprintln!("login page with its own database: {:.1} s after apply", start.elapsed().as_secs_f32());
     let revision = stage.place.get(&["wordpress", "blog"]).unwrap()["status"]["release"]["revision"].clone();
     assert_eq!(revision, 1, "one revision suffices");
-    assert_eq!(browser.log_in(&password(&stage)).status, 302);
+    assert_eq!(browser.log_in(&password(&stage, "blog")).status, 302);
     stage.place.kubectl(&["delete", "wordpress", "blog", "--timeout=120s"]).unwrap();
     eventually("the database is gone, too", || {
         let left = stage.place.kubectl(&["get", "mysqlclusters,statefulsets,deployments", "-o", "name"])?;
