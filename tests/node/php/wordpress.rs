@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use super::{Answer, BASE64, Stage, request};
+use super::services::{redis, serve, shared_claim};
+use super::{Answer, BASE64, Load, Stage, get, request};
 use crate::eventually;
 use crate::harness::kubectl;
 use base64::Engine as _;
@@ -156,9 +157,9 @@ fn operate(stage: &Stage, site: &str, name: &str) -> String {
         .unwrap()
 }
 
-/// Runs an operation that fails. Returns what the status of the site says about it.
-fn fails(stage: &Stage, site: &str, name: &str) -> String {
-    ends(stage, site, name, "Failed")
+/// Runs an operation that is refused. Returns what the status of the site says about it.
+fn refused(stage: &Stage, site: &str, name: &str) -> String {
+    ends(stage, site, name, "Refused")
 }
 
 /// Runs an operation until it has this result. Returns its status.
@@ -461,10 +462,150 @@ fn a_site_is_deleted_and_restored() {
     operate(&stage, "blog", "backup");
     patch(&stage, "blog", &json!({"backup": {"restoreFrom": "site-20200101T000000Z.tar.gz"}}));
     is_ready(&stage);
-    let failed = fails(&stage, "blog", "restore");
+    let failed = refused(&stage, "blog", "restore");
     assert!(failed.contains("There is no backup site-20200101T000000Z.tar.gz in the folder blog"), "{failed}");
     assert!(browser.page(&post, |answer| answer.status == 200).text.contains("Kept"), "nothing was touched");
     stage.had_its_rights();
+}
+
+/// Objects are in Redis for all requests; a server that does not answer costs time, and no page; a change in the meantime is not lost.
+#[test]
+fn objects_are_in_redis_and_pages_do_without_it() {
+    let stage = Stage::new("wordpress-cache");
+    stage.place.kubectl(&["create", "secret", "generic", "cache", "--from-literal=password=battery0staple"]).unwrap();
+    serve(&stage, &[("cache", redis(), &[6379])]);
+    stage.database(1, &["blog"]);
+    let cache = json!({"redis": {"host": "cache", "secret": "cache"}});
+    site_with(&stage, "blog", &json!({"database": {"cluster": "db"}, "cache": cache}));
+    is_ready(&stage);
+    let redis = |command: &str| {
+        let script = format!("redis-cli -a \"$PASSWORD\" --no-auth-warning {command}");
+        stage.place.kubectl(&["exec", "cache", "--", "sh", "-c", &script]).unwrap()
+    };
+    let mut browser = Browser::new(&stage);
+    browser.page("/", |answer| answer.status == 200);
+    let names = redis("--scan --pattern 'wp:*'");
+    assert!(names.lines().count() > 20 && names.contains(":options:alloptions"), "{names}");
+    let queries = "echo get_num_queries(), ' queries, ', $wp_object_cache->cache_misses, ' misses;';";
+    eprintln!("{} objects; the second time: {}", names.lines().count(), php(&stage, "blog", queries));
+    assert!(
+        !redis(&format!("mget {} | tr -d '\\0'", names.lines().collect::<Vec<_>>().join(" ")))
+            .contains("battery0staple")
+    );
+    php(&stage, "blog", "update_option('blogname', 'Renamed');");
+    assert!(browser.page("/", |answer| answer.status == 200).text.contains("<title>Renamed"));
+
+    // The server keeps what it has, and does not answer.
+    redis("client pause 12000 all");
+    let start = Instant::now();
+    php(&stage, "blog", "update_option('blogname', 'Renamed again');");
+    let page = browser.get("/").unwrap();
+    eprintln!("a change and a page without Redis: {:.1} s", start.elapsed().as_secs_f32());
+    assert!(page.status == 200 && page.text.contains("<title>Renamed again"), "{page:?}");
+    eventually("Redis answers", || if redis("ping").trim() == "PONG" { Ok(()) } else { Err("no answer".to_owned()) });
+    eventually("pages use it again", || {
+        let page = browser.get("/")?;
+        assert!(page.status == 200 && page.text.contains("<title>Renamed again"), "{page:?}");
+        let marked = stage.place.kubectl(&["exec", "deployment/blog", "-c", "php", "--", "ls", "/tmp"])?;
+        if marked.contains("object-cache-failed") { Err(marked) } else { Ok(()) }
+    });
+    // What another request of the pod has not changed since comes from Redis.
+    php(&stage, "blog", "wp_cache_set('probe', 'of one');");
+    assert_eq!(php(&stage, "blog", "echo wp_cache_get('probe');"), "of one");
+    stage.place.kubectl(&["delete", "pod", "cache", "--grace-period=0", "--force"]).unwrap();
+    for _ in 0..5 {
+        assert_eq!(browser.get("/").unwrap().status, 200, "without a server");
+    }
+    assert_eq!(browser.log_in(&password(&stage, "blog")).status, 302);
+    stage.had_its_rights();
+}
+
+/// Readers and writers of comments see no failed answer while a migration fails, and while `WordPress` and PHP are upgraded. Each comment that
+/// was accepted is in the database. `TILLERMAN_TEST_LOAD` is the number of seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_loses_no_request_and_no_comment() {
+    let seconds = std::env::var("TILLERMAN_TEST_LOAD").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let stage = Stage::new("wordpress-load");
+    let volume = shared_claim(&stage);
+    stage.database(1, &["blog"]);
+    // One client sends more comments than WordPress takes from one.
+    let plugin = |more: &str| json!([{"name": "load.php", "code": format!("<?php add_filter('comment_flood_filter', '__return_false', 99); {more}")}]);
+    site_with(
+        &stage,
+        "blog",
+        &json!({"database": {"cluster": "db"}, "replicas": 2, "muPlugins": plugin(""), "nginx": {"image": IMAGE, "accessLog": false},
+            "uploads": {"existingClaim": "files", "accessMode": "ReadWriteMany"}}),
+    );
+    is_ready(&stage);
+    let mut browser = Browser::new(&stage);
+    browser.page("/wp-login.php", |answer| answer.status == 200);
+    assert_eq!(browser.log_in(&password(&stage, "blog")).status, 302);
+    let picture = "Content-Type: text/plain\r\nContent-Disposition: attachment; filename=\"dot.txt\"\r\n";
+    let file = path_of(&browser.api("media", picture, PICTURE)["source_url"]);
+    let address = stage.address("blog");
+    let sent = std::sync::Arc::new(AtomicU32::new(0));
+    let load = Load::of(5, move |client| match client {
+        0 | 1 => {
+            let text = format!("Comment+{}", sent.fetch_add(1, Ordering::Relaxed));
+            let body = format!("comment_post_ID=1&author=Ada&email=ada%40example.com&comment={text}");
+            let head = format!(
+                "Host: {HOST}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n",
+                body.len()
+            );
+            match request(&format!("{address}:80"), "POST /wp-comments-post.php HTTP/1.1", &head, &body) {
+                Ok(answer) if answer.status == 302 => "comments".to_owned(),
+                other => format!("failed: {}", format!("{other:?}").chars().take(300).collect::<String>()),
+            }
+        }
+        _ => {
+            let path = if client == 4 { &file } else { "/" };
+            match get(&address, HOST, path) {
+                Ok(answer) if answer.status == 200 && answer.text.contains("content=\"WordPress 6.1") => {
+                    "pages of 6.1".to_owned()
+                }
+                Ok(answer) if answer.status == 200 && answer.text.contains("content=\"WordPress 6.8") => {
+                    "pages of 6.8".to_owned()
+                }
+                Ok(answer) if answer.status == 200 && answer.text.contains(PICTURE) => "files".to_owned(),
+                other => format!("failed: {}", format!("{other:?}").chars().take(300).collect::<String>()),
+            }
+        }
+    });
+    let more = |what: &str| {
+        let before = load.count(what);
+        eventually(what, || if load.count(what) > before + 20 { Ok(()) } else { Err(load.count(what).to_string()) });
+    };
+    let start = Instant::now();
+    more("pages of 6.1");
+    let fails = plugin("if (defined('WP_INSTALLING')) { fwrite(STDERR, 'A plugin refuses the upgrade.'); exit(3); }");
+    patch(&stage, "blog", &json!({"image": NEXT, "nginx": {"image": NEXT}, "muPlugins": fails}));
+    let failed = stage.ready("wordpress", "blog", |condition| {
+        condition["status"] == "False" && condition["message"].to_string().contains("A plugin refuses the upgrade.")
+    });
+    eprintln!("{}", failed["message"]);
+    more("pages of 6.1");
+    more("comments");
+    assert_eq!(load.count("pages of 6.8"), 0, "a failed migration leaves the old pods");
+    patch(&stage, "blog", &json!({"muPlugins": plugin("")}));
+    is_ready(&stage);
+    more("pages of 6.8");
+    more("comments");
+    eventually("the load lasts", || {
+        let passed = start.elapsed().as_secs();
+        if passed >= seconds { Ok(()) } else { Err(passed.to_string()) }
+    });
+    let passed = start.elapsed().as_secs_f32();
+    let seen = load.stop();
+    eprintln!("{passed:.0} s: {seen:?}");
+    let failed: Vec<_> = seen.iter().filter(|(what, _)| what.starts_with("failed")).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    assert_eq!(
+        stage.number("SELECT COUNT(*) FROM blog.wp_comments WHERE comment_content LIKE 'Comment %'").await,
+        seen["comments"]
+    );
+    stage.had_its_rights();
+    stage.place.kubectl(&["delete", "wordpresses", "--all", "--timeout=90s"]).unwrap();
+    let _ = kubectl(&["delete", "pv", &volume, "--wait=false"], None);
 }
 
 /// One object makes the site and its database; both go with it.
