@@ -38,7 +38,7 @@ for tenant in ann bob; do
 		kubectl -n $tenant create rolebinding "$kind" --clusterrole="stack-operator-$kind-editor-role" --user=$tenant
 	done
 done
-# What the owner of the cluster provides: a volume for the pictures, which several pods can use, and one for backups.
+# The owner of the cluster provides a volume for the pictures, which several pods can use, and one for backups.
 kubectl apply -f - <<EOF
 apiVersion: v1
 kind: PersistentVolume
@@ -76,6 +76,8 @@ spec:
   image: localhost/mariadb:10.11.19
   agentImage: localhost/tillerman-agent:test
   storage: {size: 1Gi, onDelete: Delete}
+  # The quota wants requests of each container.
+  pod: {resources: {requests: {cpu: 50m, memory: 256Mi}}}
   applications: [{name: blog}, {name: staging}]
 ---
 apiVersion: apps.tillerman.dev/v1alpha1

@@ -521,10 +521,10 @@ fn objects_are_in_redis_and_pages_do_without_it() {
 }
 
 /// Readers and writers of comments see no failed answer while a migration fails, and while `WordPress` and PHP are upgraded. Each comment that
-/// was accepted is in the database. `TILLERMAN_TEST_LOAD` is the number of seconds.
+/// was accepted is in the database.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_loses_no_request_and_no_comment() {
-    let seconds = std::env::var("TILLERMAN_TEST_LOAD").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    const SECONDS: u64 = 100;
     let stage = Stage::new("wordpress-load");
     let volume = shared_claim(&stage);
     stage.database(1, &["blog"]);
@@ -592,7 +592,7 @@ async fn an_upgrade_loses_no_request_and_no_comment() {
     more("comments");
     eventually("the load lasts", || {
         let passed = start.elapsed().as_secs();
-        if passed >= seconds { Ok(()) } else { Err(passed.to_string()) }
+        if passed >= SECONDS { Ok(()) } else { Err(passed.to_string()) }
     });
     let passed = start.elapsed().as_secs_f32();
     let seen = load.stop();
