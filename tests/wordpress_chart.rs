@@ -206,7 +206,9 @@ fn a_site_has_its_objects_and_a_database_if_it_asks_for_one() {
     ] {
         assert!(all.contains(&name.to_owned()), "{name}: {all:?}");
     }
-    let own = made(&json!({"database": {"cluster": "", "own": true}}));
+    let needs = json!({"requests": {"memory": "1Gi"}});
+    let own = made(&json!({"database": {"cluster": "", "own": true, "resources": needs}}));
+    assert_eq!(own["MySQLCluster my-db"]["spec"]["pod"]["resources"], needs);
     assert_eq!(own["MySQLCluster my-db"]["spec"]["applications"], json!([{"name": "my", "database": "wordpress"}]));
     assert_eq!(own["MySQLCluster my-db"]["spec"]["replicas"].as_f64(), Some(1.0));
     let php = &own["Deployment my"]["spec"]["template"]["spec"]["containers"][0];
