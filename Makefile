@@ -94,6 +94,10 @@ demo-mysql: build build-agent ## a cluster of MariaDB on a local node: scaled, h
 demo-stack: build build-agent ## a PHP guest book on a cluster of MariaDB with mail about both, in a browser, while the primary is killed (root on Linux)
 	examples/stack/demo.sh $(BIN) $(BIN)-agent
 
+.PHONY: demo-wordpress
+demo-wordpress: build build-agent ## a site of WordPress of a tenant, in a browser: its primary killed, upgraded under load, copied, deleted and restored, without losing a comment (root on Linux)
+	examples/wordpress/demo.sh $(BIN) $(BIN)-agent
+
 .PHONY: mysql-figures
 mysql-figures: build build-agent ## the figures of docs/design/reliability-results.md about clusters of MariaDB on pods; ROUNDS=20 (root on Linux)
 	TEST=mysql:: TEST_ARGS="--ignored --skip itself" TEST_THREADS=1 tests/node/run.sh $(BIN) $(BIN)-agent

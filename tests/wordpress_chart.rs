@@ -78,7 +78,6 @@ fn templates_defaults_and_schemas_are_those_of_the_php_chart() {
         "nginx",
         "maintenance",
         "shutdown",
-        "backup",
         "service",
         "allowedAnnotations",
         "serviceAccountName",
@@ -166,6 +165,7 @@ fn everything() -> Value {
         "title": "A blog", "locale": "de_DE", "replace": {"from": "a", "to": "b"}, "salts": {"rotation": "1"}, "https": true,
         "mail": {"host": "mail", "from": "a@example.com", "secret": "mail", "caSecret": "ca"},
         "muPlugins": [{"name": "own.php", "code": "<?php"}], "backup": {"claimName": "backups", "schedule": "0 3 * * *"},
+        "clone": {"from": "blog", "anonymize": true}, "cache": {"redis": {"host": "cache", "secret": "cache"}},
         "ingress": {"enabled": true, "tlsSecret": "tls"}, "gateway": {"enabled": true, "parentRefs": [{"name": "edge"}]},
         "autoscaling": {"enabled": true, "maxReplicas": 1}, "podDisruptionBudget": {"enabled": true},
         "networkPolicy": {"enabled": true}, "metrics": {"enabled": true, "image": "exporter:1", "serviceMonitor": {"enabled": true}},
@@ -196,13 +196,16 @@ fn a_site_has_its_objects_and_a_database_if_it_asks_for_one() {
         "NetworkPolicy my",
         "Job my-backup",
         "Job my-restore",
+        "Job my-clone",
         "Job my-replace",
         "HorizontalPodAutoscaler my",
         "ServiceMonitor my",
     ] {
         assert!(all.contains(&name.to_owned()), "{name}: {all:?}");
     }
-    let own = made(&json!({"database": {"cluster": "", "own": true}}));
+    let needs = json!({"requests": {"memory": "1Gi"}});
+    let own = made(&json!({"database": {"cluster": "", "own": true, "resources": needs}}));
+    assert_eq!(own["MySQLCluster my-db"]["spec"]["pod"]["resources"], needs);
     assert_eq!(own["MySQLCluster my-db"]["spec"]["applications"], json!([{"name": "my", "database": "wordpress"}]));
     assert_eq!(own["MySQLCluster my-db"]["spec"]["replicas"].as_f64(), Some(1.0));
     let php = &own["Deployment my"]["spec"]["template"]["spec"]["containers"][0];
@@ -340,6 +343,8 @@ fn values_that_cannot_work_together_are_refused_with_the_reason() {
         (json!({"muPlugins": [{"name": "tillerman.php", "code": ""}]}), "is reserved for the chart"),
         (json!({"podAnnotations": {"checksum/salts": "1"}}), "is reserved for the chart"),
         (json!({"mail": {"host": "mail"}}), "mail needs mail.from"),
+        (json!({"clone": {"from": "my"}}), "clone.from names the site itself"),
+        (json!({"cache": {"redis": {"sessions": true}}}), "additional properties 'sessions' not allowed"),
         (json!({"php": {"image": "a"}}), "additional properties 'php' not allowed"),
         (json!({"nginx": {"denied": [".*"]}}), "additional properties 'denied' not allowed"),
         (json!({"files": {"install.php": ""}}), "additional properties 'files' not allowed"),
@@ -354,6 +359,55 @@ fn values_that_cannot_work_together_are_refused_with_the_reason() {
     let kinds = ["databases.tillerman.dev/v1alpha1"];
     let error = ChartWorld::of("wordpress").try_render(&with(&json!({})), &kinds).unwrap_err();
     assert!(error.contains("must list this application, spec.applications: [{name: my}]"), "{error}");
+}
+
+/// A copy gets the database and the claim of its source from the pods of the source, and from nothing else of that name.
+#[test]
+fn a_copy_reads_what_the_pods_of_its_source_read() {
+    let kinds = ["databases.tillerman.dev/v1alpha1"];
+    let values = with(&json!({"clone": {"from": "blog", "anonymize": true}}));
+    let world = ChartWorld::of("wordpress");
+    world.put("Secret", "db-app-my", json!({"data": {}}));
+    let refused = |world: &ChartWorld| world.try_render(&values, &kinds).unwrap_err();
+    assert!(refused(&world).contains("clone.from: there is no site blog in this namespace"), "{}", refused(&world));
+
+    let mut source = made(
+        &json!({"uploads": {"existingClaim": "pictures"}, "ingress": {"enabled": true, "tlsSecret": "tls"}}),
+    )["Deployment my"]
+        .clone();
+    world.put("Deployment", "blog", source.clone());
+    let mode = |modes: Value| world.put("PersistentVolumeClaim", "pictures", json!({"spec": {"accessModes": modes}}));
+    let job = || {
+        let rendered = world.try_render(&values, &kinds).unwrap();
+        let hook = rendered.hooks.iter().find(|hook| hook.manifest.text.contains("my-install")).unwrap();
+        let body = Value::Object(parse_manifest(&hook.manifest.text).unwrap().remove(0).body);
+        body["spec"]["template"]["spec"].clone()
+    };
+    mode(json!(["ReadWriteOnce"]));
+    let pod = job();
+    let env = variables(&pod["containers"][0]);
+    assert_eq!(env["SOURCE_DB_PASSWORD"]["secretKeyRef"], json!({"name": "db-app-my", "key": "password"}));
+    assert_eq!(env["SOURCE_WORDPRESS_URL"], "https://blog.example.com");
+    assert_eq!((&env["WORDPRESS_CLONE_FROM"], &env["WORDPRESS_CLONE_ANONYMIZE"]), (&json!("blog"), &json!("true")));
+    assert!(!env.contains_key("SOURCE_WORDPRESS_TABLE_PREFIX"), "{env:?}");
+    let volume = pod["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == "source").unwrap();
+    assert_eq!(volume["persistentVolumeClaim"], json!({"claimName": "pictures", "readOnly": true}));
+    assert!(pod["affinity"].to_string().contains(r#""app.kubernetes.io/instance":"blog""#), "{pod}");
+
+    // The pods of pages know only the name of the source.
+    let rendered = world.try_render(&values, &kinds).unwrap();
+    let objects = parse_manifest(&rendered.manifest()).unwrap();
+    let pages = objects.iter().find(|object| &*object.gvk.kind == "Deployment").unwrap();
+    assert!(!json!(pages.body).to_string().contains("SOURCE_"));
+
+    source["metadata"]["labels"]["app.kubernetes.io/name"] = "shop".into();
+    world.put("Deployment", "blog", source.clone());
+    assert!(refused(&world).contains("there is no site blog"));
+    source["metadata"]["labels"]["app.kubernetes.io/name"] = "wordpress".into();
+    let env = source["spec"]["template"]["spec"]["containers"][0]["env"].as_array_mut().unwrap();
+    env.iter_mut().find(|one| one["name"] == "WORDPRESS_TABLE_PREFIX").unwrap()["value"] = "site_".into();
+    world.put("Deployment", "blog", source);
+    assert!(refused(&world).contains("the site blog has database.tablePrefix site_, and a copy must have the same"));
 }
 
 /// Texts that abuse a shell, SQL, PHP, nginx, php.ini, YAML, paths, Kubernetes' variables, or a limit.

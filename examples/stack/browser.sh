@@ -2,16 +2,17 @@
 # shellcheck shell=bash
 need chromium chromium chromedriver chromium-driver curl curl jq jq
 
-# browser_start FOLDER: starts it, with its files in this folder
+# browser_start FOLDER [ARGUMENT...]: starts it, with its files in this folder
 browser_start() {
 	local folder=$1 options
+	shift
 	browser_port=$((20000 + RANDOM % 10000))
 	mkdir -p "$folder"
 	chromedriver --port=$browser_port >"$folder/chromedriver.log" 2>&1 &
 	browser_driver=$!
 	until_ok 30 curl -sf "http://127.0.0.1:$browser_port/status"
-	options=$(jq -nc --arg folder "$folder/profile" '{args: ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--hide-scrollbars", "--force-device-scale-factor=1", "--window-size=1000,760", "--user-data-dir=" + $folder]}')
+	options=$(jq -nc --arg folder "$folder/profile" '{args: ($ARGS.positional + ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--hide-scrollbars", "--force-device-scale-factor=1", "--window-size=1000,760", "--user-data-dir=" + $folder])}' --args -- "$@")
 	browser_session=$(curl -sf "http://127.0.0.1:$browser_port/session" -d "$(jq -nc --argjson options "$options" \
 		'{capabilities: {alwaysMatch: {browserName: "chrome", timeouts: {pageLoad: 40000}, "goog:chromeOptions": $options}}}')" | jq -er .value.sessionId) ||
 		{ tail -5 "$folder/chromedriver.log" >&2; return 1; }
@@ -34,4 +35,5 @@ browser_picture() { browser GET "${2:+element/$(browser_element "$2")/}screensho
 browser_stop() {
 	[ -z "${browser_session:-}" ] || curl -s -X DELETE "http://127.0.0.1:$browser_port/session/$browser_session" >/dev/null || true
 	[ -z "${browser_driver:-}" ] || kill "$browser_driver" 2>/dev/null || true
+	browser_session='' browser_driver=''
 }

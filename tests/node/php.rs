@@ -158,17 +158,23 @@ struct Load {
 impl Load {
     /// `what` makes of an answer what is counted.
     fn start(address: &str, host: &str, clients: usize, what: fn(Answer) -> String) -> Self {
+        let (address, host) = (address.to_owned(), host.to_owned());
+        Self::of(clients, move |_| get(&address, &host, "/").map_or_else(|why| format!("failed: {why}"), what))
+    }
+
+    /// `ask` gets the number of the client, and returns what is counted.
+    fn of(clients: usize, ask: impl Fn(usize) -> String + Clone + Send + 'static) -> Self {
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(BTreeMap::new())));
-        let client = || {
-            let (stop, seen, address, host) = (stop.clone(), seen.clone(), address.to_owned(), host.to_owned());
+        let client = |number| {
+            let (stop, seen, ask) = (stop.clone(), seen.clone(), ask.clone());
             std::thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    let counted = get(&address, &host, "/").map_or_else(|why| format!("failed: {why}"), what);
+                    let counted = ask(number);
                     *seen.lock().unwrap().entry(counted).or_default() += 1;
                 }
             })
         };
-        let clients = (0..clients).map(|_| client()).collect();
+        let clients = (0..clients).map(client).collect();
         Self { stop, seen, clients }
     }
 

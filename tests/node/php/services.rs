@@ -38,6 +38,14 @@ if (isset($_GET['object'])) {
     echo 'read ', ask('GET', [CURLOPT_HTTPHEADER => ['x-amz-content-sha256: '.hash('sha256', '')]]), ';';
 }";
 
+/// A Redis with the password of the Secret `cache`.
+pub(super) fn redis() -> Value {
+    json!({"containers": [{"name": "redis", "image": "localhost/redis:7.0",
+        "command": ["sh", "-c", "exec redis-server --requirepass \"$PASSWORD\" --save '' --protected-mode no --dir /tmp"],
+        "env": [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "cache", "key": "password"}}}],
+        "readinessProbe": {"tcpSocket": {"port": 6379}, "periodSeconds": 1}}]})
+}
+
 /// Pods with one container each and their Services, of the same names.
 pub fn serve(stage: &Stage, pods: &[(&str, Value, &[u16])]) {
     let namespace = stage.place.name();
@@ -54,6 +62,23 @@ pub fn serve(stage: &Stage, pods: &[(&str, Value, &[u16])]) {
     for (name, ..) in pods {
         stage.place.kubectl(&["wait", &format!("pod/{name}"), "--for=condition=Ready", "--timeout=60s"]).unwrap();
     }
+}
+
+/// Makes the claim `files` of a volume for many pods. Returns the name of the volume.
+pub(super) fn shared_claim(stage: &Stage) -> String {
+    let namespace = stage.place.name().to_owned();
+    // The node lets everybody write to a folder of this place.
+    let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": namespace},
+        "spec": {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "storageClassName": "by-hand", "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": format!("/tmp/hostpath_pv/{namespace}"), "type": "DirectoryOrCreate"}}});
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "files", "namespace": namespace},
+        "spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "by-hand", "volumeName": namespace, "resources": {"requests": {"storage": "1Gi"}}}});
+    kubectl(
+        &["create", "-f", "-"],
+        Some(&json!({"apiVersion": "v1", "kind": "List", "items": [volume, claim]}).to_string()),
+    )
+    .unwrap();
+    namespace
 }
 
 /// Makes an authority and a certificate of it for the Service `mail`: Secrets `mail-server` and `mail-authority`, and the login `mail-login`.
@@ -92,16 +117,12 @@ fn pods(stage: &Stage, app: &str) -> Vec<(String, String)> {
 fn sessions_are_in_redis_and_mail_arrives() {
     let stage = Stage::new("php-services");
     mail_secrets(&stage);
-    let redis = json!({"containers": [{"name": "redis", "image": "localhost/redis:7.0",
-        "command": ["sh", "-c", "exec redis-server --requirepass \"$PASSWORD\" --save '' --protected-mode no --dir /tmp"],
-        "env": [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "cache", "key": "password"}}}],
-        "readinessProbe": {"tcpSocket": {"port": 6379}, "periodSeconds": 1}}]});
     let mail = json!({"securityContext": {"fsGroup": 65532}, "volumes": [{"name": "server", "secret": {"secretName": "mail-server"}}, {"name": "tmp", "emptyDir": {}}],
         "containers": [{"name": "mailpit", "image": "localhost/mailpit:test", "readinessProbe": {"tcpSocket": {"port": 1025}, "periodSeconds": 1},
             "args": ["--smtp-auth-file=/server/auth", "--smtp-tls-cert=/server/tls.crt", "--smtp-tls-key=/server/tls.key", "--smtp-require-starttls",
                 "--smtp-disable-rdns", "--disable-version-check"],
             "volumeMounts": [{"name": "server", "mountPath": "/server"}, {"name": "tmp", "mountPath": "/tmp"}]}]});
-    serve(&stage, &[("cache", redis, &[6379]), ("mail", mail, &[1025, 8025])]);
+    serve(&stage, &[("cache", redis(), &[6379]), ("mail", mail, &[1025, 8025])]);
     let by = json!({"host": "mail", "port": 1025, "from": "shop@example.com", "secret": "mail-login", "caSecret": "mail-authority", "sendmail": true});
     stage.app("shop", &json!({"runtime": "fpm", "replicas": 2, "image": FPM, "nginx": {"image": FPM}, "source": {"index.php": COUNTS},
         "extensions": ["redis"], "probes": {"periodSeconds": 1}, "redis": {"host": "cache", "secret": "cache", "sessions": true}, "mail": by}));
@@ -152,18 +173,7 @@ fn sessions_are_in_redis_and_mail_arrives() {
 #[test]
 fn uploads_are_shared_and_never_run() {
     let stage = Stage::new("php-uploads");
-    let namespace = stage.place.name().to_owned();
-    // The node lets everybody write to a folder of this place.
-    let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": namespace},
-        "spec": {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "storageClassName": "by-hand", "persistentVolumeReclaimPolicy": "Retain",
-            "hostPath": {"path": format!("/tmp/hostpath_pv/{namespace}"), "type": "DirectoryOrCreate"}}});
-    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "files", "namespace": namespace},
-        "spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "by-hand", "volumeName": namespace, "resources": {"requests": {"storage": "1Gi"}}}});
-    kubectl(
-        &["create", "-f", "-"],
-        Some(&json!({"apiVersion": "v1", "kind": "List", "items": [volume, claim]}).to_string()),
-    )
-    .unwrap();
+    let volume = shared_claim(&stage);
     let shared = json!({"enabled": true, "path": "files", "existingClaim": "files"});
     let plain =
         json!({"image": FPM, "nginx": {"image": FPM}, "source": {"index.php": STORES}, "probes": {"periodSeconds": 1}});
@@ -224,7 +234,7 @@ fn uploads_are_shared_and_never_run() {
     assert!(get(&after.1, "/files/kept.txt").text.ends_with("of one pod"), "what is deployed stays");
     stage.had_its_rights();
     stage.place.kubectl(&["delete", "phpapps", "--all", "--timeout=90s"]).unwrap();
-    let _ = kubectl(&["delete", "pv", &namespace, "--wait=false"], None);
+    let _ = kubectl(&["delete", "pv", &volume, "--wait=false"], None);
 }
 
 #[test]

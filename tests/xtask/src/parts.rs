@@ -369,11 +369,12 @@ pub const PARTS: &[CiPart] = &[
                 );
                 format!("case ${{SWEEP_SHARE:-0/1}} in */1) make build-agent && {demo} ;; esac")
             };
-            let (mysql, stack) = (of("mysql"), of("stack"));
+            let (mysql, stack, wordpress) = (of("mysql"), of("stack"), of("wordpress"));
             vec![
                 CiStep::whole("demo", format!("tests/demo.sh {BIN}")).after([BUILD]),
                 CiStep::lines("demo-mysql", mysql).within(1200),
                 CiStep::lines("demo-stack", stack).within(1200),
+                CiStep::lines("demo-wordpress", wordpress).within(1200),
             ]
         },
     },
