@@ -230,8 +230,8 @@ EOF
 }
 
 # kcm_flags PKI KUBECONFIG: with all controllers, or those of CONTROLLERS (a comma list). Tests make hooks of hundreds of releases at once:
-# with five at a time, as by default, a Job waits for half a minute. Autoscalers look once a second, and scale down after 5 seconds instead of
-# five minutes.
+# with five at a time, as by default, a Job waits for half a minute. Autoscalers scale down after 5 seconds instead of five
+# minutes.
 kcm_flags() {
 	[ -z "${CONTROLLERS:-}" ] || echo "--controllers=$CONTROLLERS"
 	cat <<EOF
@@ -241,7 +241,6 @@ kcm_flags() {
 --kube-api-qps=200
 --kube-api-burst=400
 --concurrent-job-syncs=50
---horizontal-pod-autoscaler-sync-period=1s
 --horizontal-pod-autoscaler-downscale-stabilization=5s
 --service-account-private-key-file=$1/sa.key
 --root-ca-file=$1/ca.crt
