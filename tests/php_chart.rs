@@ -1089,9 +1089,9 @@ fn fpm_answers_the_kubelet_while_all_of_its_processes_are_busy() {
             let mut stream = TcpStream::connect(("127.0.0.1", servers.port)).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
             write!(stream, "GET / HTTP/1.1\r\nHost: my\r\nConnection: close\r\n\r\n").unwrap();
-            match stream.read(&mut [0; 16]) {
+            match stream.read_exact(&mut [0]) {
                 Err(_) => Ok(Instant::now()),
-                Ok(_) => Err("a page is answered".to_owned()),
+                Ok(()) => Err("a page is answered".to_owned()),
             }
         });
         // Longer than the idle process of the ping lives.

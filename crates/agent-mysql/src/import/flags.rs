@@ -12,6 +12,7 @@ use crate::sql::Address;
 /// Killed at any moment it continues, or begins the copy again.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "tillerman-agent import", version)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags of a command line")]
 pub struct Import {
     /// The host of the running database
     #[arg(long)]
