@@ -488,8 +488,8 @@ fn a_worker_follows_its_queue_by_what_the_cluster_has() {
         let scalers: Vec<_> = all.keys().filter(|name| [BY_KUBERNETES, BY_KEDA].contains(&name.as_str())).collect();
         assert_eq!(scalers, scaler.into_iter().collect::<Vec<_>>(), "{kinds:?}");
         assert_eq!(all[WORKER]["spec"]["replicas"], replicas, "{kinds:?}");
-        let told = all["Status app"]["fields"]["notScaled"]["value"].as_str().unwrap_or_default();
-        assert!(told.contains(says) && told.is_empty() == says.is_empty(), "{kinds:?}: {told}");
+        let shown = all["Status app"]["fields"]["notScaled"]["value"].as_str().unwrap_or_default();
+        assert!(shown.contains(says) && shown.is_empty() == says.is_empty(), "{kinds:?}: {shown}");
     }
     let all = served(&world(), &scaled(&by_metric()), &[EXTERNAL]);
     let spec = &all[BY_KUBERNETES]["spec"];

@@ -4,18 +4,8 @@
 # stays: demo-down.sh removes it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
-usage="usage: demo.sh TILLERMAN_BINARY AGENT_BINARY"
-bin=$(realpath "${1:?$usage}") agent=$(realpath "${2:?$usage}")
-. "$top/tests/cluster/env.sh"
-. "$top/tests/cluster/lib.sh"
-demo=$CACHE/demo-mysql
-rm -rf "$demo"
-mkdir -p "$demo"
-step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-show() { printf '$ %s\n' "$*"; "$@"; }
-why=$("$top/tests/cluster/node-can.sh") || { echo "No pods run here: $why"; exit 1; }
-need jq jq make make mariadb mariadb-client-core
+. "$here/../local-node.sh" demo-mysql "$@"
+need mariadb mariadb-client-core
 
 step "1. A local cluster with one node"
 "$top/tests/cluster/node-up.sh"

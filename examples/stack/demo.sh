@@ -3,19 +3,8 @@
 # PICTURES is a folder for the pictures that the browser takes. The node stays: demo-down.sh removes it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
-usage="usage: demo.sh TILLERMAN_BINARY AGENT_BINARY [PICTURES]"
-bin=$(realpath "${1:?$usage}") agent=$(realpath "${2:?$usage}")
-. "$top/tests/cluster/env.sh"
-. "$top/tests/cluster/lib.sh"
-demo=$CACHE/demo-stack
-pictures=$(realpath -m "${3:-$demo}")
-rm -rf "$demo"
-mkdir -p "$demo" "$pictures"
-step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-show() { printf '$ %s\n' "$*"; "$@"; }
-why=$("$top/tests/cluster/node-can.sh") || { echo "No pods run here: $why"; exit 1; }
-need jq jq make make openssl openssl
+. "$here/../local-node.sh" demo-stack "$@"
+need openssl openssl
 . "$here/browser.sh"
 trap browser_stop EXIT
 

@@ -4,19 +4,8 @@
 # The node stays: demo-down.sh removes it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
-usage="usage: demo.sh TILLERMAN_BINARY AGENT_BINARY [PICTURES]"
-bin=$(realpath "${1:?$usage}") agent=$(realpath "${2:?$usage}")
-. "$top/tests/cluster/env.sh"
-. "$top/tests/cluster/lib.sh"
-demo=$CACHE/demo-wordpress
-pictures=$(realpath -m "${3:-$demo}")
-rm -rf "$demo"
-mkdir -p "$demo" "$pictures"
-step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-show() { printf '$ %s\n' "$*"; "$@"; }
-why=$("$top/tests/cluster/node-can.sh") || { echo "No pods run here: $why"; exit 1; }
-need jq jq make make mariadb mariadb-client-core
+. "$here/../local-node.sh" demo-wordpress "$@"
+need mariadb mariadb-client-core
 . "$top/examples/stack/browser.sh"
 stop() { rm -f "$demo/loading"; browser_stop; wait 2>/dev/null || true; }
 trap stop EXIT

@@ -139,10 +139,15 @@ impl Reads {
         let mentions_any = |needles: [&str; 2]| needles.iter().any(|n| mentions(n));
         self.version |= !chart.metadata.kube_version.is_empty() || mentions_any(["Capabilities", "capabilities"]);
         self.kinds |= mentions("APIVersions");
-        let readers = chart.templates.iter().filter(|t| find(&t.data, b"capabilities.apiVersions"));
-        for template in readers {
-            let text = String::from_utf8_lossy(&template.data);
-            self.named.extend(text.split(['"', '\'']).filter(|name| is_version(name)).map(str::to_owned));
+        if mentions("capabilities.apiVersions") {
+            // A macro can have the names of another template.
+            let mut named = BTreeSet::new();
+            for template in &chart.templates {
+                let text = String::from_utf8_lossy(&template.data);
+                named.extend(text.split(['"', '\'']).filter(|name| is_version(name)).map(str::to_owned));
+            }
+            self.kinds |= named.is_empty();
+            self.named.extend(named);
         }
         self.objects |= mentions("lookup");
         for dependency in &chart.dependencies {
@@ -384,6 +389,7 @@ mod tests {
             ("{{ .Capabilities.APIVersions.Has \"x\" }}", true, true),
             ("{% if \"x/v1\" in capabilities.apiVersions %}", true, false),
             ("{% if \"g/b\" in capabilities.apiVersions %}", true, true),
+            ("{% for kind in capabilities.apiVersions %}", true, true),
         ];
         for (template, version, kinds) in table {
             assert_eq!(differs(template, &old, &new), version, "{template}");

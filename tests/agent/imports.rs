@@ -414,7 +414,7 @@ async fn a_running_database_comes_under_load_and_nothing_is_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_keeps_a_database_from_coming_is_said_with_what_solves_it() {
-    let (cluster, _folder) = Folder::of(1, &json!({"import": true})).await;
+    let (cluster, folder) = Folder::of(1, &json!({"import": true})).await;
     let mut more = vec!["--binlog-format=MIXED", "--lower-case-table-names=0"];
     if is_mysql() {
         more.extend(["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"]);
@@ -521,6 +521,18 @@ async fn what_keeps_a_database_from_coming_is_said_with_what_solves_it() {
     assert!(runs.await.unwrap().is_err() || is_mysql());
     import.ends(PATIENCE * 2, to).await;
     assert_eq!(source.texts("SELECT @@read_only").await, ["1"]);
+
+    // The way back ends after a day, and leaves nothing at the source.
+    if !is_mysql() {
+        folder.declare(&json!({"import": true, "wayBack": true}));
+        let import = Running::of(source.import(to, &["--way-back"]));
+        says(to, "; the way back is open until").await;
+        run(&to.options(), "UPDATE tillerman.import SET begun = begun - 86400").await.unwrap();
+        import.ends(PATIENCE, to).await;
+        assert!(says(to, "; the way back has ended").await.starts_with("done: "));
+        assert_eq!(source.texts("SHOW DATABASES LIKE 'tillerman'").await, Vec::<String>::new());
+        assert_eq!(source.texts("SELECT @@read_only").await, ["1"]);
+    }
 }
 
 /// After the cut-over the source follows the cluster, also after the primary has handed over. It takes over again with all writes.
@@ -552,9 +564,19 @@ async fn a_source_takes_over_again_with_all_writes_of_the_cluster() {
     assert!(message.starts_with("done: ") && message.contains("GRANT BINLOG REPLAY, CREATE VIEW"), "{message}");
     drop(import);
 
+    // A way back that was given up after it had locked an account: applications can use it again.
+    for statement in [
+        "CREATE TABLE tillerman.locked (user VARCHAR(128), host VARCHAR(255))",
+        "INSERT INTO tillerman.locked VALUES ('shopper', '%')",
+        "ALTER USER shopper@'%' ACCOUNT LOCK",
+    ] {
+        run(&first.options(), statement).await.unwrap();
+    }
+
     // Applications write to the cluster, and the source follows.
     let import = Running::of(source.import(first, &["--cut-over", "--way-back"]));
     says(first, "the way back is open until").await;
+    run(&reached(&first.address.to_string(), "shopper", "buys"), "DO 1").await.unwrap();
     early.more(300).await;
     for change in &CHANGES[..4] {
         run(&first.options(), change).await.unwrap();
@@ -571,7 +593,7 @@ async fn a_source_takes_over_again_with_all_writes_of_the_cluster() {
     late.more(300).await;
     drop(import);
 
-    // A day later it would end. It takes over again, while applications write until their accounts are locked.
+    // The source takes over again, while applications write until their accounts are locked.
     let import = Running::of(source.import(second, &["--cut-over", "--way-back", "--roll-back"]));
     import.ends(PATIENCE * 2, second).await;
     keys.extend(late.stop().await);

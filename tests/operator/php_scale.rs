@@ -73,8 +73,8 @@ fn is(space: &Space, object: &str, pointer: &str, value: &Value) {
 fn missing(space: &Space, words: &[&str], not: &[&str]) {
     eventually("status.notScaled", || {
         let app = space.get("phpapp/shop")?;
-        let told = app["status"]["notScaled"].as_str().unwrap_or_default().to_owned();
-        let fits = words.iter().all(|word| told.contains(word)) && !not.iter().any(|word| told.contains(word));
+        let says = app["status"]["notScaled"].as_str().unwrap_or_default().to_owned();
+        let fits = words.iter().all(|word| says.contains(word)) && !not.iter().any(|word| says.contains(word));
         if fits { Ok(()) } else { Err(app["status"].to_string()) }
     });
 }

@@ -87,8 +87,8 @@ fn workers_follow_the_length_of_a_queue_and_no_job_is_lost_or_done_twice() {
         "extensions": ["redis"], "redis": {"host": "cache"}, "probes": {"periodSeconds": 1},
         "workers": [{"name": "jobs", "command": ["php", "/var/www/html/work.php"], "graceSeconds": 20, "scale": scale}]}));
     stage.is_ready("shop");
-    let told = stage.place.get(&["phpapp", "shop"]).unwrap()["status"]["notScaled"].clone();
-    assert!(told.as_str().unwrap_or_default().contains(API), "{told}");
+    let says = stage.place.get(&["phpapp", "shop"]).unwrap()["status"]["notScaled"].clone();
+    assert!(says.as_str().unwrap_or_default().contains(API), "{says}");
     let replicas =
         |what: &str| stage.place.get(&["deployment", "shop-worker-jobs"]).map(|found| found[what]["replicas"].clone());
     assert_eq!(replicas("spec"), Ok(json!(1)));

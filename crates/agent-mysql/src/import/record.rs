@@ -82,7 +82,7 @@ pub struct Record {
     /// The writes that were applied. Of an import that is done: the writes of the cluster at the cut-over.
     pub writes: Writes,
     /// The end of the statement that commits by itself, and that was begun last: after a kill it may have been done. 0: none.
-    /// Of an import that is done: the time of the cut-over, in seconds since 1970.
+    /// Of an import that is done: the time of the cut-over, in seconds since 1970; 0 after the way back has ended.
     pub begun: u64,
     /// The settings of the source before its writes were ended, as `READ_ONLY,EVENT_SCHEDULER`, where the first is 2 if MySQL was
     /// `super_read_only`. Empty: they were not ended.

@@ -34,8 +34,9 @@ pub async fn attempt(import: &Import, source: &Address, cluster: &Address) -> Re
     if !import.roll_back {
         unlock(&mut here).await.map_err(of_cluster)?;
     }
+    // It has ended; a kill may have left the record at the source.
     if done.begun == 0 {
-        return Ok(());
+        return forget(&mut there).await.map_err(of_source);
     }
     if let Some(lacks) = lacks_to_follow(&mut there).await.map_err(of_source)? {
         return Err(lacks);
