@@ -1,4 +1,4 @@
-# What the demos on a local node begin with: `. local-node.sh NAME TILLERMAN_BINARY AGENT_BINARY [PICTURES]`. It sets bin, agent, the folder demo,
+# The beginning of the demos on a local node: `. local-node.sh NAME TILLERMAN_BINARY AGENT_BINARY [PICTURES]`. It sets bin, agent, the folder demo,
 # and the folder pictures for those of a browser.
 # shellcheck shell=bash disable=SC2034
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
